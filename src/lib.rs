@@ -1,0 +1,48 @@
+//! stub
+
+pub mod policy;
+
+#[cfg(feature = "middleware")]
+mod attempt;
+#[cfg(feature = "middleware")]
+mod attempt_loop;
+#[cfg(feature = "middleware")]
+mod body;
+#[cfg(feature = "middleware")]
+mod budget;
+#[cfg(feature = "middleware")]
+mod catalog;
+#[cfg(feature = "middleware")]
+mod client;
+#[cfg(feature = "middleware")]
+mod deadline;
+#[cfg(feature = "middleware")]
+mod drain;
+#[cfg(feature = "middleware")]
+mod endpoint;
+#[cfg(feature = "middleware")]
+mod error;
+#[cfg(feature = "middleware")]
+mod evidence;
+#[cfg(feature = "middleware")]
+mod key_source;
+#[cfg(feature = "middleware")]
+mod middleware;
+#[cfg(feature = "middleware")]
+mod observe;
+#[cfg(feature = "middleware")]
+mod origin;
+#[cfg(feature = "middleware")]
+pub mod presets;
+#[cfg(feature = "middleware")]
+mod probe;
+#[cfg(feature = "middleware")]
+mod replay;
+#[cfg(feature = "middleware")]
+mod report;
+#[cfg(feature = "middleware")]
+mod reuse_guard;
+#[cfg(feature = "testing")]
+pub mod testing;
+#[cfg(feature = "middleware")]
+mod witness;

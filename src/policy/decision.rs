@@ -1,0 +1,120 @@
+//! What `decide` answers: return, resend, probe, or stop with a reason.
+
+use std::time::Duration;
+
+/// What to do next. The loop obeys; it holds no opinion of its own.
+#[derive(Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[must_use = "a decision that nobody obeys protects nobody"]
+#[expect(clippy::exhaustive_enums, reason = "the loop must handle every kind of decision; a new one has to break it")]
+pub enum Decision {
+    /// Hand the result back: it is the operation's answer, or repeating cannot help.
+    Return,
+    /// Send again after the permit's pause.
+    Resend(ResendPermit),
+    /// Ask the status probe after this pause.
+    Probe(Duration),
+    /// Hand the result back although it is not an answer, and say why nothing more is done.
+    Stop(StopReason),
+}
+
+/// Permission for exactly one resend.
+///
+/// Only [`RetryPolicy::decide`](super::RetryPolicy::decide) makes one and sending consumes it, so a resend without a decision does not
+/// compile:
+///
+/// ```compile_fail
+/// use reqwest_safe_retry::policy::{ResendPermit, ResendReason};
+/// use std::time::Duration;
+/// let forged = ResendPermit { pause: Duration::ZERO, backoff: Duration::ZERO, reason: ResendReason::EffectRepeatable };
+/// ```
+///
+/// It is neither `Clone` nor `Default`:
+///
+/// ```compile_fail
+/// fn twice(permit: reqwest_safe_retry::policy::ResendPermit) {
+///     let _ = (permit.clone(), permit);
+/// }
+/// ```
+#[derive(Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[must_use = "a permit that is dropped sends nothing"]
+pub struct ResendPermit {
+    pause: Duration,
+    backoff: Duration,
+    reason: ResendReason,
+}
+
+impl ResendPermit {
+    pub(super) const fn new(pause: Duration, backoff: Duration, reason: ResendReason) -> Self {
+        Self { pause, backoff, reason }
+    }
+
+    /// How long to wait before sending, counted from the arrival of the response head or the failure. Never below the server's hint.
+    #[must_use]
+    pub const fn pause(&self) -> Duration {
+        self.pause
+    }
+
+    /// What the backoff alone, jittered, would have waited.
+    #[must_use]
+    pub const fn backoff(&self) -> Duration {
+        self.backoff
+    }
+
+    /// Why sending again is harmless.
+    #[must_use]
+    pub const fn reason(&self) -> ResendReason {
+        self.reason
+    }
+}
+
+/// Why sending again is harmless.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub enum ResendReason {
+    /// No attempt so far can have been processed (RFC 9110 §9.2.2, RFC 9113 §8.7).
+    ProvenUnprocessed,
+    /// Applying the operation twice equals applying it once.
+    EffectRepeatable,
+    /// The server recognises the key and acts once.
+    KeyDeduplicates,
+    /// The status probe found no trace of the attempts so far.
+    ProbeFoundNothing,
+}
+
+/// Why nothing more is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub enum StopReason {
+    /// The answer is final; also after a probe that found the operation applied.
+    AnswerIsFinal,
+    /// The operation may have happened, sending it again would do it twice, and nobody can be asked.
+    MayHaveHappened,
+    /// The policy's attempts (or probes) are used up.
+    AttemptsSpent,
+    /// The pause plus a useful attempt would not end before the deadline, or the deadline has passed.
+    DeadlineTooNear,
+    /// No deadline is set, and the pause would end after the policy's window.
+    WindowClosed,
+    /// The retry budget of this origin is empty: too many resends for the operations it carries.
+    BudgetSpent,
+    /// The server may have forgotten the idempotency key by then, so a resend would be a new operation.
+    KeyExpired,
+    /// The body was a stream that cannot be supplied again.
+    BodyConsumed,
+    /// The status probe could not tell, or failed.
+    ProbeUndecided,
+    /// The server sent a wait that cannot be read; guessing could be too early.
+    UnreadableHint,
+    /// The server asked not to be sent this again.
+    ServerForbade,
+    /// The failure cannot be healed by repeating: bad URL, untrusted certificate, redirect limit, an inner middleware's own error.
+    Broken,
+    /// The request was used wrongly, and nothing was sent.
+    Misused,
+    /// The caller forbade resends for this request.
+    Disabled,
+}

@@ -1,0 +1,345 @@
+//! The policy engine: whether an operation may run again, and when. Pure.
+//!
+//! It names only `std`, `http` and `httpdate`. There is no clock, no randomness, no I/O, no async and no logging in here: time left,
+//! the jitter draw, the evidence and the server's hint are arguments ([`Situation`]), the answer is a value ([`Decision`]). So it can be
+//! put in a `const`, shared by many clients and services, used without any client (`default-features = false`), and tested
+//! exhaustively.
+//!
+//! ```
+//! use reqwest_safe_retry::policy::{Decision, Effect, Evidence, RetryPolicy, Signal, Situation, StopReason};
+//!
+//! // A POST without a key whose answer was lost: nobody knows whether it happened, so it is not sent again.
+//! let lost = Situation::new(Effect::UnprotectedWrite, Signal::Failed, Evidence::Unknown);
+//! assert_eq!(RetryPolicy::DEFAULT.decide(&lost), Decision::Stop(StopReason::MayHaveHappened));
+//!
+//! // The same failure, but the connection was refused: the server cannot have acted.
+//! let refused = Situation::new(Effect::UnprotectedWrite, Signal::Failed, Evidence::Unprocessed);
+//! assert!(matches!(RetryPolicy::DEFAULT.decide(&refused), Decision::Resend(_)));
+//! ```
+
+#![warn(clippy::wildcard_enum_match_arm)]
+
+mod backoff;
+mod bucket;
+mod decision;
+pub mod defaults;
+mod effect;
+mod key;
+mod protection;
+mod retry_after;
+mod signal;
+mod situation;
+#[cfg(feature = "serde")]
+mod trace;
+
+use std::time::Duration;
+
+pub use backoff::{Backoff, Draw, Jitter};
+pub use decision::{Decision, ResendPermit, ResendReason, StopReason};
+pub use effect::{Effect, Lapsed};
+pub use retry_after::{Hint, InvalidHint};
+pub use signal::{Evidence, RetryStatuses, Signal};
+pub use situation::{BodySupply, Situation};
+
+use protection::{Key, Occasion, Protection, protect};
+
+/// When an operation may be sent again, how often and how fast. `Copy`, `const`, without a clock.
+///
+/// # Default
+/// [`RetryPolicy::DEFAULT`]; each number with its reason in [`defaults`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub struct RetryPolicy {
+    attempts: u32,
+    backoff: Backoff,
+    throttle_backoff: Backoff,
+    window: Duration,
+    least_attempt: Duration,
+    statuses: RetryStatuses,
+    hint_spread: HintSpread,
+    unreadable_hint: UnreadableHint,
+}
+
+impl RetryPolicy {
+    /// The defaults of this crate, each explained in [`defaults`].
+    pub const DEFAULT: Self = Self {
+        attempts: defaults::ATTEMPTS,
+        backoff: defaults::BACKOFF,
+        throttle_backoff: defaults::THROTTLE_BACKOFF,
+        window: defaults::WINDOW,
+        least_attempt: defaults::LEAST_ATTEMPT,
+        statuses: defaults::STATUSES,
+        hint_spread: defaults::HINT_SPREAD,
+        unreadable_hint: defaults::UNREADABLE_HINT,
+    };
+
+    /// The policy of the article that this crate grew from: only 429 and 503, 4 attempts, 100 ms doubling to 2 s with full jitter for
+    /// every signal, the hint exactly as sent, no least attempt and no window. Its deadline is the caller's.
+    pub const ARTICLE: Self = {
+        let backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(2));
+        Self {
+            attempts: 4,
+            backoff,
+            throttle_backoff: backoff,
+            window: Duration::MAX,
+            least_attempt: Duration::ZERO,
+            statuses: RetryStatuses::THROTTLING,
+            hint_spread: HintSpread::Exact,
+            unreadable_hint: UnreadableHint::Stop,
+        }
+    };
+
+    /// Replaces how many times an operation may be sent in all. The first send counts; 0 means 1.
+    pub const fn with_attempts(self, total: u32) -> Self {
+        Self { attempts: if total == 0 { 1 } else { total }, ..self }
+    }
+
+    /// Replaces the backoff after failures and after statuses other than 429 and 503.
+    pub const fn with_backoff(self, backoff: Backoff) -> Self {
+        Self { backoff, ..self }
+    }
+
+    /// Replaces the backoff after 429, 503 and a key in use: the server said "too much", so the pause starts longer.
+    pub const fn with_throttle_backoff(self, backoff: Backoff) -> Self {
+        Self { throttle_backoff: backoff, ..self }
+    }
+
+    /// Replaces the window: where there is no deadline, no attempt *starts* later than this after the first one started.
+    pub const fn with_window(self, limit: Duration) -> Self {
+        Self { window: limit, ..self }
+    }
+
+    /// Replaces the least time an attempt needs: a resend that would have less before the deadline is not started. The strict reading of
+    /// "a useful attempt" is your attempt limit.
+    pub const fn with_least_attempt(self, limit: Duration) -> Self {
+        Self { least_attempt: limit, ..self }
+    }
+
+    /// Replaces the statuses after which trying again can help.
+    pub const fn with_statuses(self, statuses: RetryStatuses) -> Self {
+        Self { statuses, ..self }
+    }
+
+    /// Replaces how a server's wait is spread, so that everybody who was told "30" does not come back in one wave.
+    pub const fn with_hint_spread(self, spread: HintSpread) -> Self {
+        Self { hint_spread: spread, ..self }
+    }
+
+    /// Replaces what an unreadable hint means.
+    pub const fn with_unreadable_hint(self, unreadable: UnreadableHint) -> Self {
+        Self { unreadable_hint: unreadable, ..self }
+    }
+
+    /// How many times an operation may be sent in all, the first send included.
+    #[must_use]
+    pub const fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    /// The backoff after failures and after statuses other than 429 and 503.
+    #[must_use]
+    pub const fn backoff(&self) -> Backoff {
+        self.backoff
+    }
+
+    /// The backoff after 429, 503 and a key in use.
+    #[must_use]
+    pub const fn throttle_backoff(&self) -> Backoff {
+        self.throttle_backoff
+    }
+
+    /// How long after the first attempt the last one may start, where there is no deadline.
+    #[must_use]
+    pub const fn window(&self) -> Duration {
+        self.window
+    }
+
+    /// The least time before the deadline with which a resend is started.
+    #[must_use]
+    pub const fn least_attempt(&self) -> Duration {
+        self.least_attempt
+    }
+
+    /// The statuses after which trying again can help.
+    #[must_use]
+    pub const fn statuses(&self) -> RetryStatuses {
+        self.statuses
+    }
+
+    /// How a server's wait is spread.
+    #[must_use]
+    pub const fn hint_spread(&self) -> HintSpread {
+        self.hint_spread
+    }
+
+    /// What an unreadable hint means.
+    #[must_use]
+    pub const fn unreadable_hint(&self) -> UnreadableHint {
+        self.unreadable_hint
+    }
+
+    /// Decides what to do after an attempt or a probe: signal, protection, attempts, pause, each leaving early, in this order.
+    pub fn decide(&self, situation: &Situation) -> Decision {
+        let occasion = match self.occasion(situation) {
+            Ok(occasion) => occasion,
+            Err(settled) => return settled,
+        };
+        match protect(situation.effect, Key::Remembered, occasion) {
+            Protection::Return => Decision::Return,
+            Protection::Stop(reason) => Decision::Stop(reason),
+            Protection::Probe => self.probe(situation),
+            Protection::Resend(reason) => self.resend(situation, occasion, reason),
+        }
+    }
+
+    /// Step 1: a final signal is settled at once; a hint never makes a status retryable.
+    fn occasion(&self, situation: &Situation) -> Result<Occasion, Decision> {
+        let open = |unknown| match situation.evidence {
+            Evidence::Unprocessed => Occasion::ProvenUnprocessed,
+            Evidence::Unknown => unknown,
+        };
+        match situation.signal {
+            Signal::Answered(status) if !self.statuses.contains(status) => Err(Decision::Return),
+            Signal::Final(_) | Signal::Broken => Err(Decision::Return),
+            Signal::Forbidden => Err(Decision::Stop(StopReason::ServerForbade)),
+            Signal::Answered(_) | Signal::Resendable(_) => Ok(open(Occasion::RetryableStatus)),
+            Signal::Failed => Ok(open(Occasion::FailedUnknown)),
+            Signal::BodyLost(_) => Ok(Occasion::BodyLost),
+            Signal::KeyInUse => Ok(Occasion::KeyInUse),
+            Signal::ProbedAbsent => Ok(Occasion::ProbedAbsent),
+        }
+    }
+
+    /// Steps 3 and 4 for a resend that something protects.
+    fn resend(&self, situation: &Situation, occasion: Occasion, reason: ResendReason) -> Decision {
+        if situation.body == BodySupply::Consumed {
+            return Decision::Stop(StopReason::BodyConsumed);
+        }
+        if situation.sends >= self.attempts {
+            return Decision::Stop(StopReason::AttemptsSpent);
+        }
+        let (pause, backoff) = match self.pause(situation, situation.sends) {
+            Ok(pauses) => pauses,
+            Err(reason) => return Decision::Stop(reason),
+        };
+        match self.protect_at_arrival(situation, occasion, reason, pause) {
+            Protection::Resend(reason) => Decision::Resend(ResendPermit::new(pause, backoff, reason)),
+            Protection::Probe => self.probe(situation),
+            Protection::Return => Decision::Return,
+            Protection::Stop(reason) => Decision::Stop(reason),
+        }
+    }
+
+    /// Steps 3 and 4 for a probe: sends bound it too, and there are at most as many probes as attempts.
+    fn probe(&self, situation: &Situation) -> Decision {
+        let probes = situation.earlier_probes.saturating_add(situation.probes);
+        if situation.sends >= self.attempts || probes >= self.attempts {
+            return Decision::Stop(StopReason::AttemptsSpent);
+        }
+        match self.pause(situation, situation.sends.saturating_add(situation.probes)) {
+            Ok((pause, _)) => Decision::Probe(pause),
+            Err(reason) => Decision::Stop(reason),
+        }
+    }
+
+    /// Asks the table once more if the key may be forgotten by the time the resend has arrived.
+    fn protect_at_arrival(&self, situation: &Situation, occasion: Occasion, reason: ResendReason, pause: Duration) -> Protection {
+        let arrival = situation.key_age.saturating_add(pause).saturating_add(self.least_attempt);
+        match situation.effect {
+            Effect::KeyedWrite { remembered_for, .. } if arrival >= remembered_for => protect(situation.effect, Key::Lapsed, occasion),
+            Effect::KeyedWrite { .. }
+            | Effect::Read
+            | Effect::IdempotentWrite
+            | Effect::ProbedWrite
+            | Effect::UnprotectedWrite
+            | Effect::NeverResend => Protection::Resend(reason),
+        }
+    }
+
+    /// Step 4: the pause and the backoff it was made of, or the limit that it would break. A hint is never shortened.
+    fn pause(&self, situation: &Situation, waits: u32) -> Result<(Duration, Duration), StopReason> {
+        let hint = match (situation.hint, self.unreadable_hint) {
+            (Some(Ok(hint)), _) => Some(hint),
+            (Some(Err(_)), UnreadableHint::Stop) => return Err(StopReason::UnreadableHint),
+            (Some(Err(_)), UnreadableHint::UseBackoff) | (None, _) => None,
+        };
+        let room = self.room(situation)?;
+        // The probe already waited for what the attempt before it asked.
+        let schedule = match situation.signal {
+            Signal::ProbedAbsent => Backoff::doubling(Duration::ZERO, Duration::ZERO),
+            signal if signal.is_throttle() => self.throttle_backoff,
+            Signal::Answered(_)
+            | Signal::Final(_)
+            | Signal::Resendable(_)
+            | Signal::KeyInUse
+            | Signal::Failed
+            | Signal::Broken
+            | Signal::BodyLost(_)
+            | Signal::Forbidden => self.backoff,
+        };
+        let backoff = schedule.pause(waits, situation.draw);
+        let pause = match (hint, self.hint_spread) {
+            (None, _) => backoff,
+            (Some(hint), HintSpread::Exact) => backoff.max(hint),
+            (Some(hint), HintSpread::Jittered) => {
+                let bound = schedule.bound(waits);
+                let floor = hint.max(schedule.least(bound));
+                let spread = bound.saturating_sub(schedule.least(bound)).max(hint / 4);
+                floor.saturating_add(situation.draw.of(spread.min(room.longest.saturating_sub(floor))))
+            }
+        };
+        if room.holds(pause) { Ok((pause, backoff)) } else { Err(room.limit) }
+    }
+
+    /// How long the next pause may be, and which limit says so. Exactly one of deadline and window applies.
+    fn room(&self, situation: &Situation) -> Result<Room, StopReason> {
+        if situation.time_left == Duration::MAX {
+            let longest = self.window.checked_sub(situation.elapsed).ok_or(StopReason::WindowClosed)?;
+            Ok(Room { longest, limit: StopReason::WindowClosed })
+        } else {
+            let longest = situation.time_left.checked_sub(self.least_attempt).ok_or(StopReason::DeadlineTooNear)?;
+            Ok(Room { longest, limit: StopReason::DeadlineTooNear })
+        }
+    }
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// The room for one pause.
+struct Room {
+    longest: Duration,
+    limit: StopReason,
+}
+
+impl Room {
+    /// A pause up to the window is fine; a pause up to the deadline leaves nothing to send in. A saturated wait fits nowhere.
+    fn holds(&self, pause: Duration) -> bool {
+        pause < self.longest || (pause == self.longest && self.limit == StopReason::WindowClosed && pause < Duration::MAX)
+    }
+}
+
+/// How a server's wait is spread over the clients that were told it. Never below what the server asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[expect(clippy::exhaustive_enums, reason = "spread or not")]
+pub enum HintSpread {
+    /// `hint + draw · min(max(backoff, hint / 4), what still fits)`.
+    Jittered,
+    /// The longer of hint and jittered backoff.
+    Exact,
+}
+
+/// What a wait that cannot be read means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[expect(clippy::exhaustive_enums, reason = "guess or do not guess")]
+pub enum UnreadableHint {
+    /// Stop with [`StopReason::UnreadableHint`]: the server asked to wait, and any guess may be too early.
+    Stop,
+    /// As if the server had said nothing.
+    UseBackoff,
+}

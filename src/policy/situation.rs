@@ -1,0 +1,133 @@
+//! Everything a decision may look at, and nothing else.
+
+use std::time::Duration;
+
+use super::{Draw, Effect, Evidence, InvalidHint, Signal};
+
+/// Everything a decision may look at: time, chance and proof are arguments, so the same situation always gives the same decision.
+///
+/// [`Situation::new`] is complete at birth; the `with_…` methods replace single facts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Situation {
+    /// What sending again does to the world.
+    pub effect: Effect,
+    /// What the last attempt, or the probe after it, came back with.
+    pub signal: Signal,
+    /// The wait that the server asked for, counted from the arrival of the response head; `Err` when it asked unreadably.
+    pub hint: Option<Result<Duration, InvalidHint>>,
+    /// The worst evidence of all attempts so far that no probe has cleared.
+    pub evidence: Evidence,
+    /// How many times the operation was sent.
+    pub sends: u32,
+    /// How many probes were asked since the last send.
+    pub probes: u32,
+    /// How many probes were asked before the last send.
+    pub earlier_probes: u32,
+    /// Time since the first attempt started.
+    pub elapsed: Duration,
+    /// Time since the key was first sent.
+    pub key_age: Duration,
+    /// Time until the deadline; [`Duration::MAX`] when there is none.
+    pub time_left: Duration,
+    /// Whether the request's body can be supplied once more.
+    pub body: BodySupply,
+    /// The random draw for jitter.
+    pub draw: Draw,
+}
+
+impl Situation {
+    /// A situation after one send: no time has passed, no deadline, a body that can be supplied again, no hint, [`Draw::HALF`].
+    #[must_use]
+    pub const fn new(effect: Effect, signal: Signal, evidence: Evidence) -> Self {
+        Self {
+            effect,
+            signal,
+            hint: None,
+            evidence,
+            sends: 1,
+            probes: 0,
+            earlier_probes: 0,
+            elapsed: Duration::ZERO,
+            key_age: Duration::ZERO,
+            time_left: Duration::MAX,
+            body: BodySupply::Replayable,
+            draw: Draw::HALF,
+        }
+    }
+
+    /// Replaces the server's hint: `Ok(wait)`, `Err(InvalidHint)`, or what [`Hint::parse`](super::Hint::parse) returned.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<Option<Result<Duration, InvalidHint>>>) -> Self {
+        self.hint = hint.into();
+        self
+    }
+
+    /// Replaces the number of sends so far.
+    #[must_use]
+    pub const fn with_sends(mut self, sends: u32) -> Self {
+        self.sends = sends;
+        self
+    }
+
+    /// Replaces the number of probes since the last send.
+    #[must_use]
+    pub const fn with_probes(mut self, probes: u32) -> Self {
+        self.probes = probes;
+        self
+    }
+
+    /// Replaces the number of probes before the last send.
+    #[must_use]
+    pub const fn with_earlier_probes(mut self, probes: u32) -> Self {
+        self.earlier_probes = probes;
+        self
+    }
+
+    /// Replaces the time since the first attempt started.
+    #[must_use]
+    pub const fn with_elapsed(mut self, elapsed: Duration) -> Self {
+        self.elapsed = elapsed;
+        self
+    }
+
+    /// Replaces the time since the key was first sent.
+    #[must_use]
+    pub const fn with_key_age(mut self, key_age: Duration) -> Self {
+        self.key_age = key_age;
+        self
+    }
+
+    /// Replaces the time until the deadline.
+    #[must_use]
+    pub const fn with_time_left(mut self, time_left: Duration) -> Self {
+        self.time_left = time_left;
+        self
+    }
+
+    /// Replaces whether the body can be supplied once more.
+    #[must_use]
+    pub const fn with_body(mut self, body: BodySupply) -> Self {
+        self.body = body;
+        self
+    }
+
+    /// Replaces the random draw.
+    #[must_use]
+    pub const fn with_draw(mut self, draw: Draw) -> Self {
+        self.draw = draw;
+        self
+    }
+}
+
+/// Whether the request's body can be supplied once more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[expect(clippy::exhaustive_enums, reason = "a body can be supplied again or it cannot")]
+pub enum BodySupply {
+    /// Every attempt can send the same bytes.
+    Replayable,
+    /// The body was a stream, and it is spent.
+    Consumed,
+}
