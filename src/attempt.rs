@@ -1,1 +1,231 @@
-//! stub
+//! One attempt: its own extensions, its time limit, and what its result means.
+
+use std::{
+    io,
+    time::{Duration, SystemTime},
+};
+
+use http::{Extensions, HeaderMap, StatusCode};
+use reqwest::{Request, Response, Url};
+use reqwest_middleware::{Error, Next};
+use tokio::time::{Instant, timeout_at};
+
+use crate::{
+    attempt_loop::Plan,
+    body::{self, Loss, Read},
+    deadline::Deadline,
+    endpoint::{Answer, Endpoint, Verdict},
+    evidence,
+    policy::{Evidence, Hint, InvalidHint, Signal},
+    report::{Cause, TimeLimit},
+    witness::{Redirected, SendSlot, Watch},
+};
+
+/// What one attempt left behind.
+pub(crate) struct Attempt {
+    pub(crate) held: Held,
+    pub(crate) signal: Signal,
+    pub(crate) evidence: Evidence,
+    pub(crate) cause: Cause,
+    pub(crate) status: Option<StatusCode>,
+    pub(crate) hint: Option<Result<Duration, InvalidHint>>,
+    pub(crate) replayed: bool,
+    pub(crate) started: Instant,
+    /// When the head arrived or the attempt failed.
+    pub(crate) ended: Instant,
+    /// What the inner middlewares left in this attempt's extensions.
+    pub(crate) extensions: Extensions,
+}
+
+/// What there is to hand back.
+pub(crate) enum Held {
+    Response(Response),
+    /// There was a response; its connection was given back before a pause.
+    GivenBack,
+    Error(Error),
+    TimedOut(TimeLimit),
+    /// The head arrived, the body did not: with the transport's error, unless a limit of ours cut it.
+    BodyLost(Result<reqwest::Error, TimeLimit>),
+    /// The request could not be supplied once more.
+    Unsupplied(io::Error),
+}
+
+/// What the answers before this one said.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TooEarly {
+    /// None of them was a 425.
+    Unheard,
+    /// One was. RFC 8470 §5.2 allows one automatic repeat, so the next one is final.
+    Heard,
+}
+
+/// Whether these extensions belong to an attempt of a `SafeRetry` further out.
+pub(crate) fn is_inside(extensions: &Extensions) -> bool {
+    extensions.get::<SendSlot>().is_some()
+}
+
+/// Fresh extensions for a request of our own, which no inner `SafeRetry` shall resend.
+pub(crate) fn inside() -> Extensions {
+    let mut extensions = Extensions::new();
+    extensions.insert(SendSlot::new(Watch::Errors));
+    extensions
+}
+
+/// Sends once. The attempt gets the shorter of its own limit and the time left, and its own clone of the extensions.
+pub(crate) async fn send(
+    plan: &Plan,
+    url: &Url,
+    request: Request,
+    extensions: &Extensions,
+    next: Next<'_>,
+    deadline: Deadline,
+    too_early: TooEarly,
+) -> Attempt {
+    let started = Instant::now();
+    let until = plan.attempt_limit.map_or(Deadline::NONE, Deadline::after).earlier(deadline);
+    let limit = Limit { until, is: if until == deadline { TimeLimit::Deadline } else { TimeLimit::Attempt } };
+
+    let slot = SendSlot::new(plan.watch());
+    let mut own = extensions.clone();
+    own.insert(slot.clone());
+    let sent = next.run(request, &mut own);
+    let result = match until.instant() {
+        Some(instant) => timeout_at(instant, sent).await.map_err(|_| limit.is),
+        None => Ok(sent.await),
+    };
+    own.remove::<SendSlot>();
+
+    let mut attempt = Attempt {
+        held: Held::TimedOut(limit.is),
+        signal: Signal::Failed,
+        evidence: Evidence::Unknown,
+        cause: Cause::TimedOut(limit.is),
+        status: None,
+        hint: None,
+        replayed: false,
+        started,
+        ended: Instant::now(),
+        extensions: own,
+    };
+    match result {
+        Ok(Ok(response)) => attempt.answered(plan, response, limit, was_redirected(&slot, url), too_early).await,
+        Ok(Err(error)) => attempt.failed(error, &slot, url),
+        Err(_) => attempt.evidence = slot.verdict().unwrap_or(Evidence::Unknown),
+    }
+    attempt
+}
+
+/// The limit one attempt runs under, and whose it is.
+#[derive(Clone, Copy)]
+struct Limit {
+    until: Deadline,
+    is: TimeLimit,
+}
+
+impl Attempt {
+    async fn answered(
+        &mut self,
+        plan: &Plan,
+        response: Response,
+        limit: Limit,
+        was_redirected: impl FnOnce(&Response) -> bool,
+        too_early: TooEarly,
+    ) {
+        let status = response.status();
+        let endpoint = plan.endpoint.as_ref();
+        self.hint = Hint::parse(response.headers(), SystemTime::now());
+        self.cause = Cause::Status;
+        self.status = Some(status);
+        // An answer from behind a redirect speaks for the last hop only; the first one may have acted.
+        let refused = endpoint.is_some_and(|endpoint| endpoint.trusts_refusal(status));
+        let evidence = if refused { Evidence::Unprocessed } else { Evidence::of_status(status) };
+        self.evidence = if evidence == Evidence::Unprocessed && was_redirected(&response) { Evidence::Unknown } else { evidence };
+
+        let mut bytes = None;
+        self.held = match endpoint.and_then(Endpoint::most_body) {
+            None => Held::Response(response),
+            Some(most) => match body::read(response, most, limit.until).await {
+                Read::Whole(response, body) => {
+                    bytes = Some(body);
+                    Held::Response(response)
+                }
+                Read::TooLong(response) => Held::Response(response),
+                Read::Lost(lost) => {
+                    let (reading, replayed) = meaning(plan, status, &lost.head.headers, None, too_early);
+                    self.replayed = replayed;
+                    self.cause = Cause::BodyLost;
+                    self.ended = Instant::now();
+                    self.signal = match reading {
+                        Signal::Answered(status) if !plan.policy.statuses().contains(status) => Signal::BodyLost(status),
+                        Signal::Final(status) => Signal::BodyLost(status),
+                        open => open,
+                    };
+                    self.held = Held::BodyLost(match (lost.loss, lost.error) {
+                        (Loss::Cut, Some(error)) => Ok(error),
+                        (Loss::Cut | Loss::OutOfTime, _) => Err(limit.is),
+                    });
+                    return;
+                }
+            },
+        };
+        if let Held::Response(response) = &self.held {
+            (self.signal, self.replayed) = meaning(plan, status, response.headers(), bytes.as_deref(), too_early);
+        }
+    }
+
+    fn failed(&mut self, error: Error, slot: &SendSlot, url: &Url) {
+        match &error {
+            Error::Reqwest(transport) => {
+                self.cause = evidence::cause(transport);
+                self.status = transport.status();
+                self.signal = match (self.status, evidence::is_broken(transport)) {
+                    // An inner middleware made an error of an answer.
+                    (Some(status), _) => Signal::Answered(status),
+                    (None, true) => Signal::Broken,
+                    (None, false) => Signal::Failed,
+                };
+            }
+            Error::Middleware(_) => {
+                self.cause = Cause::Middleware;
+                self.signal = Signal::Broken;
+            }
+        }
+        // proof: reqwest builds no request for any other scheme, whatever a later hop would have been.
+        let buildable = matches!(url.scheme(), "http" | "https");
+        let proven = slot.verdict().unwrap_or(Evidence::Unknown);
+        self.evidence = if self.cause == Cause::Request && !buildable { Evidence::Unprocessed } else { proven };
+        self.held = Held::Error(error);
+    }
+}
+
+/// What an answer means here: the replay marker first, then the endpoint's verdict, its key contract, and last the policy's statuses.
+fn meaning(plan: &Plan, status: StatusCode, headers: &HeaderMap, body: Option<&[u8]>, too_early: TooEarly) -> (Signal, bool) {
+    let endpoint = plan.endpoint.as_ref();
+    let contract = endpoint.and_then(Endpoint::contract);
+    if contract.is_some_and(|contract| contract.marks_replay(headers)) {
+        return (Signal::Final(status), true);
+    }
+    let signal = match endpoint.and_then(|endpoint| endpoint.classify(&Answer::new(status, headers, body))) {
+        Some(Verdict::Final) => Signal::Final(status),
+        Some(Verdict::Resendable) => Signal::Resendable(status),
+        Some(Verdict::KeyInUse) => Signal::KeyInUse,
+        Some(Verdict::Forbidden) => Signal::Forbidden,
+        None if contract.is_some_and(|contract| contract.in_progress() == Some(status)) => Signal::KeyInUse,
+        None if status == StatusCode::TOO_EARLY && too_early == TooEarly::Heard => Signal::Final(status),
+        None => Signal::Answered(status),
+    };
+    (signal, false)
+}
+
+/// Whether the answer came from behind a redirect. Where nobody counted hops, another URL than the request's gives it away.
+fn was_redirected<'a>(slot: &'a SendSlot, url: &'a Url) -> impl FnOnce(&Response) -> bool + 'a {
+    move |response| match slot.redirected() {
+        Redirected::No => false,
+        Redirected::Yes => true,
+        Redirected::Unseen => {
+            // What reqwest says when a response was built by hand, as mocks do.
+            let placeholder = response.url().host_str() == Some("no.url.provided.local");
+            !placeholder && response.url() != url
+        }
+    }
+}

@@ -1,24 +1,215 @@
-//! stub
+//! `SafeRetry`: wiring, opt-in and precedence. It decides nothing.
 
-/// stub
-#[derive(Debug, Clone)]
-pub struct SafeRetry;
+use std::{fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use http::{Extensions, Method};
+use reqwest::{Request, Response};
+use reqwest_middleware::{Middleware, Next};
+
+use crate::{
+    attempt,
+    attempt_loop::{self, Plan},
+    budget::RetryBudget,
+    catalog::EndpointCatalog,
+    deadline::Deadline,
+    endpoint::{DeadlineCovers, Endpoint},
+    error::{Misuse, RetryError},
+    key_source,
+    observe::{Observer, Observers},
+    policy::{BudgetLimits, Effect, IdempotencyKey, RetryPolicy},
+    report::ReportSlot,
+};
+
+/// The middleware. Cheap to clone; clones share the budget.
+///
+/// # Default
+/// [`RetryPolicy::DEFAULT`], a budget of its own with [`BudgetLimits::DEFAULT`], [`Unmarked::ByMethod`], no deadline (the policy's window
+/// bounds when a resend may start, and never cuts an attempt in flight).
+///
+/// # Cancellation
+/// Dropping the request's future at any point stops everything: there is no later request and no spawned task.
+#[derive(Clone)]
+#[must_use]
+pub struct SafeRetry(Arc<Settings>);
+
+#[derive(Clone)]
+struct Settings {
+    policy: RetryPolicy,
+    budget: RetryBudget,
+    limit: Option<Duration>,
+    attempt_limit: Option<Duration>,
+    unmarked: Unmarked,
+    default_write: Option<Endpoint>,
+    catalog: Option<EndpointCatalog>,
+    observers: Observers,
+    #[cfg(feature = "testing")]
+    draws: Option<crate::testing::Draws>,
+}
+
+/// What becomes of requests that no extension, catalogue row or default write marks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Unmarked {
+    /// The method tells the effect: reads and idempotent writes are sent again, everything else only when it cannot have been processed.
+    ByMethod,
+    /// They are left alone: no resend, no deadline, no budget. Strictly opt-in.
+    Untouched,
+}
 
 impl SafeRetry {
-    /// stub
+    /// A middleware with all defaults.
     pub fn new() -> Self {
-        Self
+        Self(Arc::new(Settings {
+            policy: RetryPolicy::DEFAULT,
+            budget: RetryBudget::new(BudgetLimits::DEFAULT),
+            limit: None,
+            attempt_limit: None,
+            unmarked: Unmarked::ByMethod,
+            default_write: None,
+            catalog: None,
+            observers: Observers::default(),
+            #[cfg(feature = "testing")]
+            draws: None,
+        }))
+    }
+
+    /// Sets the policy of every request that brings none of its own.
+    pub fn with_policy(self, policy: RetryPolicy) -> Self {
+        self.with(|settings| settings.policy = policy)
+    }
+
+    /// Sets the budget. It is a handle: give one to several clients to share it.
+    pub fn with_budget(self, budget: RetryBudget) -> Self {
+        self.with(|settings| settings.budget = budget)
+    }
+
+    /// Sets the hard limit of each operation: queueing, attempts, pauses, probes and the body of the final answer.
+    pub fn with_deadline(self, limit: Duration) -> Self {
+        self.with(|settings| settings.limit = Some(limit))
+    }
+
+    /// Sets the hard limit of each attempt up to the response head. An attempt never gets more than the operation has left.
+    pub fn with_attempt_limit(self, limit: Duration) -> Self {
+        self.with(|settings| settings.attempt_limit = Some(limit))
+    }
+
+    /// Sets what becomes of requests that nothing marks.
+    ///
+    /// # Default
+    /// [`Unmarked::ByMethod`].
+    pub fn with_unmarked(self, unmarked: Unmarked) -> Self {
+        self.with(|settings| settings.unmarked = unmarked)
+    }
+
+    /// Marks every POST, PATCH and other non-idempotent method that nothing else marks with this endpoint.
+    pub fn with_default_write(self, endpoint: Endpoint) -> Self {
+        self.with(|settings| settings.default_write = Some(endpoint))
+    }
+
+    /// Marks every request that a row of the catalogue matches.
+    pub fn with_catalog(self, catalog: EndpointCatalog) -> Self {
+        self.with(|settings| settings.catalog = Some(catalog))
+    }
+
+    /// Adds an observer of every decision.
+    pub fn with_observer(self, observer: impl Observer) -> Self {
+        self.with(|settings| settings.observers.add(observer))
+    }
+
+    /// Replaces chance by a scripted source, for tests of your own client.
+    #[cfg(feature = "testing")]
+    pub fn with_draws(self, draws: crate::testing::Draws) -> Self {
+        self.with(|settings| settings.draws = Some(draws))
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(Arc::make_mut(&mut self.0));
+        self
     }
 }
 
-#[async_trait::async_trait]
-impl reqwest_middleware::Middleware for SafeRetry {
-    async fn handle(
-        &self,
-        request: reqwest::Request,
-        extensions: &mut http::Extensions,
-        next: reqwest_middleware::Next<'_>,
-    ) -> reqwest_middleware::Result<reqwest::Response> {
-        next.run(request, extensions).await
+impl Settings {
+    /// Extension > catalogue row > default write; `None` leaves the method to speak.
+    fn mark(&self, request: &Request, extensions: &Extensions) -> Option<Endpoint> {
+        extensions
+            .get::<Endpoint>()
+            .cloned()
+            .or_else(|| self.catalog.as_ref().and_then(|catalog| catalog.find(request.method(), request.url())))
+            .or_else(|| self.default_write.clone().filter(|_| marked_by_default(request.method())))
+    }
+
+    /// Whether anything names this request at all.
+    fn touches(&self, endpoint: Option<&Endpoint>, extensions: &Extensions) -> bool {
+        let named = || extensions.get::<RetryPolicy>().is_some() || extensions.get::<Deadline>().is_some();
+        self.unmarked == Unmarked::ByMethod || endpoint.is_some() || named()
+    }
+
+    /// Who wins, for policy and limits: request extension > endpoint > client. The scope caps the deadline; the earlier wins.
+    async fn plan(&self, endpoint: Option<Endpoint>, request: &mut Request, extensions: &Extensions) -> Result<Plan, Misuse> {
+        let key = key_source::settle(request, endpoint.as_ref().and_then(Endpoint::contract), extensions.get())?;
+        let chosen = |limit: Option<Duration>| limit.or(self.limit).map_or(Deadline::NONE, Deadline::after);
+        let own = extensions.get::<Deadline>().copied().unwrap_or_else(|| chosen(endpoint.as_ref().and_then(Endpoint::limit)));
+        let of_method = Effect::of_method(request.method());
+        Ok(Plan {
+            policy: extensions.get().copied().or(endpoint.as_ref().and_then(Endpoint::policy)).unwrap_or(self.policy),
+            effect: endpoint.as_ref().map_or(of_method, Endpoint::effect),
+            is_write: endpoint.as_ref().map_or(of_method.is_write(), |endpoint| endpoint.is_write(request.method())),
+            deadline: own.earlier(Deadline::of_scope().await),
+            deadline_covers: endpoint.as_ref().map_or(DeadlineCovers::Body, Endpoint::deadline_covers),
+            attempt_limit: endpoint.as_ref().and_then(Endpoint::attempt_limit).or(self.attempt_limit),
+            account: self.budget.account(request),
+            slot: extensions.get::<ReportSlot>().cloned(),
+            observers: self.observers.clone(),
+            key,
+            endpoint,
+            #[cfg(feature = "testing")]
+            draws: self.draws.clone(),
+        })
+    }
+}
+
+#[async_trait]
+impl Middleware for SafeRetry {
+    async fn handle(&self, mut request: Request, extensions: &mut Extensions, next: Next<'_>) -> reqwest_middleware::Result<Response> {
+        if attempt::is_inside(extensions) {
+            return next.run(request, extensions).await;
+        }
+        let settings = &*self.0;
+        let mut endpoint = settings.mark(&request, extensions);
+        if !settings.touches(endpoint.as_ref(), extensions) {
+            let silent = extensions.get::<IdempotencyKey>().is_none() && extensions.get::<ReportSlot>().is_none();
+            if silent {
+                return next.run(request, extensions).await;
+            }
+            todo!()
+        }
+        match settings.plan(endpoint.take(), &mut request, extensions).await {
+            Ok(plan) => attempt_loop::run(plan, request, extensions, next).await,
+            Err(misuse) => Err(RetryError::Misused(misuse).into()),
+        }
+    }
+}
+
+fn marked_by_default(method: &Method) -> bool {
+    Effect::of_method(method) == Effect::UnprotectedWrite
+}
+
+impl Default for SafeRetry {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for SafeRetry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SafeRetry")
+            .field("policy", &self.0.policy)
+            .field("budget", &self.0.budget)
+            .field("limit", &self.0.limit)
+            .field("attempt_limit", &self.0.attempt_limit)
+            .field("unmarked", &self.0.unmarked)
+            .field("default_write", &self.0.default_write)
+            .finish_non_exhaustive()
     }
 }
