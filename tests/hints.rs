@@ -86,6 +86,33 @@ fn rows_of_other_projects_agree_wherever_they_are_no_policy() {
     }
 }
 
+#[test]
+#[cfg(feature = "middleware")]
+fn rows_of_vendor_fields_agree_once_these_are_read() {
+    use reqwest_safe_retry::HintSources;
+
+    for case in data(include_str!("data/retry_after_cases.json"))["cases"].as_array().unwrap() {
+        let id = case["id"].as_str().unwrap();
+        let received = case["now"].as_str().map_or(at(1_700_000_000), timestamp);
+        let headers = case_headers(case, received);
+        let standard_only = headers.len() == headers.get_all("retry-after").iter().count();
+        let expected = match (id, case["expect"]["seconds"].as_u64()) {
+            _ if standard_only => Hint::parse(&headers, received),
+            // Not read at all.
+            ("ky-11" | "linkerd-12" | "linkerd-13" | "linkerd-15", _) => None,
+            // An unreadable Retry-After does not fall through.
+            ("ky-10", _) => unreadable(),
+            // Over the cap there; here passed on whole.
+            ("openai-22", _) => Some(Ok(Duration::from_millis(120_001))),
+            // When, not whether.
+            ("aws_cls-04", _) => seconds(5),
+            (_, Some(wait)) => seconds(wait),
+            (_, None) => panic!("{id}: what is expected?"),
+        };
+        assert_eq!(HintSources::ALL.wait(&headers, received), expected, "{id}");
+    }
+}
+
 // ===== named faults =====
 
 #[test]

@@ -71,13 +71,13 @@ impl std::fmt::Display for InvalidHint {
 
 impl std::error::Error for InvalidHint {}
 
-pub(super) const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
 /// Beyond this difference between the server's clock and ours, one of them is broken rather than inexact.
 const CREDIBLE_SKEW: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// `1*DIGIT [ "." 1*DIGIT ]` of some unit, rounded up to whole nanoseconds, saturating.
-pub(super) fn decimal(text: &[u8], unit: Duration) -> Option<Duration> {
+pub(crate) fn decimal(text: &[u8], unit: Duration) -> Option<Duration> {
     let Some(point) = text.iter().position(|&byte| byte == b'.') else { return integer(text, unit) };
     let (whole, fraction) = (integer(&text[..point], unit)?, &text[point + 1..]);
     if fraction.is_empty() {
@@ -96,7 +96,7 @@ pub(super) fn decimal(text: &[u8], unit: Duration) -> Option<Duration> {
 }
 
 /// `1*DIGIT` of some unit, saturating. By hand, since `str::parse` takes a sign and fails on overflow.
-pub(super) fn integer(text: &[u8], unit: Duration) -> Option<Duration> {
+fn integer(text: &[u8], unit: Duration) -> Option<Duration> {
     if text.is_empty() {
         return None;
     }
@@ -113,7 +113,7 @@ fn wait_until(text: &[u8], headers: &HeaderMap, received: SystemTime) -> Option<
 }
 
 /// The server's own time at the arrival of its answer: `Date`, made older by a cache for `Age` (RFC 9110 §6.6.1, RFC 9111 §5.1).
-pub(super) fn server_time(headers: &HeaderMap, received: SystemTime) -> SystemTime {
+pub(crate) fn server_time(headers: &HeaderMap, received: SystemTime) -> SystemTime {
     let age = headers.get(AGE).and_then(|age| integer(age.as_bytes().trim_ascii(), SECOND)).unwrap_or(Duration::ZERO);
     let date = headers.get(DATE).and_then(|date| http_date(date.as_bytes().trim_ascii(), received));
     let Some(told) = date.and_then(|date| date.checked_add(age)) else { return received };
