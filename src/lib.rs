@@ -45,4 +45,9 @@ mod reuse_guard;
 #[cfg(feature = "testing")]
 pub mod testing;
 #[cfg(feature = "middleware")]
+mod vendor_hints;
+#[cfg(feature = "middleware")]
 mod witness;
+
+#[cfg(feature = "middleware")]
+pub use vendor_hints::{HintSources, Veto};

@@ -38,6 +38,8 @@ pub use backoff::{Backoff, Draw, Jitter};
 pub use decision::{Decision, ResendPermit, ResendReason, StopReason};
 pub use effect::{Effect, Lapsed};
 pub use retry_after::{Hint, InvalidHint};
+#[cfg(feature = "middleware")]
+pub(crate) use retry_after::{SECOND, decimal, server_time};
 pub use signal::{Evidence, RetryStatuses, Signal};
 pub use situation::{BodySupply, Situation};
 
