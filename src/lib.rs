@@ -46,3 +46,7 @@ mod reuse_guard;
 pub mod testing;
 #[cfg(feature = "middleware")]
 mod witness;
+
+#[cfg(feature = "middleware")]
+pub use key_source::KeyFingerprint;
+pub use policy::{IdempotencyKey, InvalidKey, KeyContract, KeyFormat, KeyScope, KeySource};
