@@ -135,7 +135,7 @@ impl std::error::Error for InvalidKey {}
 /// What a server promises for an idempotency key: where it is sent, how it is spelled, how long it is remembered, what its answers mean.
 ///
 /// [`KeyContract::new`] is complete at birth; the `with_…` methods replace single facts. State only what the server's documentation
-/// says; the contracts of well-known servers are in [`presets`](crate::presets).
+/// says; the contracts of well-known servers are in the module `presets`.
 ///
 /// # Default
 /// Of everything that [`new`](Self::new) does not ask for: a missing key is generated · keys of 1 to 255 characters · unique within
@@ -435,7 +435,7 @@ impl KeyContract {
 
 /// A `const fn` cannot drop the name that it replaces. It is forgotten instead: nearly always `None` or static, and never in a loop.
 const fn put(slot: &mut Option<HeaderName>, header: HeaderName) {
-    mem::forget(mem::replace(slot, Some(header)));
+    mem::forget(slot.replace(header));
 }
 
 /// The nearest time between 1970 and 9999; `httpdate` panics outside.
