@@ -1,5 +1,7 @@
 //! Keys: what is accepted, how they are spelled, and what is never shown.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -1,6 +1,7 @@
 //! The presets against what the servers' documentation says (`tests/data/`).
 
 #![cfg(feature = "middleware")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::time::{Duration, UNIX_EPOCH};
 
