@@ -51,3 +51,5 @@ mod witness;
 
 #[cfg(feature = "middleware")]
 pub use vendor_hints::{HintSources, Veto};
+pub use key_source::KeyFingerprint;
+pub use policy::{IdempotencyKey, InvalidKey, KeyContract, KeyFormat, KeyScope, KeySource};

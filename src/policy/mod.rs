@@ -37,6 +37,7 @@ use std::time::Duration;
 pub use backoff::{Backoff, Draw, Jitter};
 pub use decision::{Decision, ResendPermit, ResendReason, StopReason};
 pub use effect::{Effect, Lapsed};
+pub use key::{IdempotencyKey, InvalidKey, KeyAnswer, KeyContract, KeyFormat, KeyScope, KeySource, Replays};
 pub use retry_after::{Hint, InvalidHint};
 #[cfg(feature = "middleware")]
 pub(crate) use retry_after::{SECOND, decimal, server_time};
