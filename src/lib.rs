@@ -46,3 +46,8 @@ mod reuse_guard;
 pub mod testing;
 #[cfg(feature = "middleware")]
 mod witness;
+
+#[cfg(feature = "middleware")]
+pub use body::BodyDeadlineExceeded;
+#[cfg(feature = "middleware")]
+pub use deadline::Deadline;
