@@ -22,6 +22,9 @@ use crate::deadline::Deadline;
 
 type BoxError = Box<dyn StdError + Send + Sync>;
 
+/// 64 bytes: what a frame counts at least, so that empty ones without end come to an end too.
+const LEAST_FRAME: u64 = 64;
+
 /// 2 MiB: what had arrived by the deadline is still handed over, and no more than an HTTP/2 stream window can have been waiting. The
 /// rest must have come later, as from a server that never stops.
 const MOST_AFTER_DEADLINE: u64 = 2 * 1024 * 1024;
@@ -175,7 +178,7 @@ impl Bounded {
     /// Whether more has been handed over since the bound passed than can have been waiting then.
     fn is_overdue(&mut self, frame: &Frame<Bytes>) -> bool {
         if self.bound.as_ref().is_some_and(|bound| bound.at <= Instant::now()) {
-            self.late = self.late.saturating_add(length_of(frame).max(1));
+            self.late = self.late.saturating_add(length_of(frame).max(LEAST_FRAME));
         }
         self.late > MOST_AFTER_DEADLINE
     }
@@ -230,8 +233,12 @@ struct Arrived {
 
 impl Arrived {
     fn push(&mut self, frame: Frame<Bytes>) {
-        self.bytes = self.bytes.saturating_add(length_of(&frame));
-        self.frames.push_back(frame);
+        let length = length_of(&frame);
+        self.bytes = self.bytes.saturating_add(length);
+        // Empty frames say nothing, and a peer could send them without end.
+        if length > 0 || frame.is_trailers() {
+            self.frames.push_back(frame);
+        }
     }
 
     /// The bytes in one piece, and a body that hands them out once more, trailers included. A body of one frame is not copied.
