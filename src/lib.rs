@@ -51,3 +51,5 @@ mod witness;
 pub use body::BodyDeadlineExceeded;
 #[cfg(feature = "middleware")]
 pub use deadline::Deadline;
+#[cfg(feature = "middleware")]
+pub use replay::{ReplayBody, ReplayRequest};
