@@ -53,3 +53,8 @@ mod witness;
 pub use vendor_hints::{HintSources, Veto};
 pub use key_source::KeyFingerprint;
 pub use policy::{IdempotencyKey, InvalidKey, KeyContract, KeyFormat, KeyScope, KeySource};
+pub use body::BodyDeadlineExceeded;
+#[cfg(feature = "middleware")]
+pub use deadline::Deadline;
+#[cfg(feature = "middleware")]
+pub use replay::{ReplayBody, ReplayRequest};
