@@ -46,3 +46,10 @@ mod reuse_guard;
 pub mod testing;
 #[cfg(feature = "middleware")]
 mod witness;
+
+#[cfg(feature = "middleware")]
+pub use client::SafeClientBuilder;
+#[cfg(feature = "middleware")]
+pub use middleware::SafeRetry;
+#[cfg(feature = "middleware")]
+pub use witness::SendWitness;
