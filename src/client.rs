@@ -1,1 +1,121 @@
-//! stub
+//! The paved road: a client whose evidence is complete, because it was built for that.
+
+use std::{fmt, sync::Arc};
+
+use reqwest::redirect;
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, RequestInitialiser};
+
+use crate::{
+    middleware::SafeRetry,
+    witness::{SendWitness, counting},
+};
+
+impl SafeRetry {
+    /// Builds a client around this plugin that can prove as much as can be proven.
+    ///
+    /// It puts a [`SendWitness`] last, counts the redirects that reqwest follows, and turns off reqwest's own resends
+    /// ([`reqwest::retry::never`]), which send a refused HTTP/2 POST up to three times without telling anybody. Whatever the builder held
+    /// of both, a redirect policy and a retry policy, is replaced: neither can be read back from it. Everything else of the builder stays.
+    ///
+    /// For payment APIs turn redirects off ([`SafeClientBuilder::redirects_off`]): no POST is then repeated elsewhere because a server
+    /// said 307, and a limit that fires while still connecting proves that nothing was sent. Give the builder a
+    /// [`connect_timeout`](reqwest::ClientBuilder::connect_timeout) in any case: a connection that cannot be made fails early, with proof.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use reqwest_safe_retry::SafeRetry;
+    /// # fn main() -> reqwest::Result<()> {
+    /// let builder = reqwest::Client::builder().connect_timeout(Duration::from_secs(2));
+    /// let client = SafeRetry::new().client(builder).redirects_off().build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn client(self, builder: reqwest::ClientBuilder) -> SafeClientBuilder {
+        SafeClientBuilder {
+            retry: self,
+            builder,
+            redirects: Redirects::Counted(redirect::Policy::default()),
+            outside: vec![],
+            inside: vec![],
+            inits: vec![],
+        }
+    }
+}
+
+/// Builds a client around a [`SafeRetry`]: made by [`SafeRetry::client`].
+///
+/// Middlewares run in this order: those from outside, the [`SafeRetry`], those from inside, the [`SendWitness`].
+#[must_use = "a builder does nothing until `build`"]
+pub struct SafeClientBuilder {
+    retry: SafeRetry,
+    builder: reqwest::ClientBuilder,
+    redirects: Redirects,
+    outside: Vec<Arc<dyn Middleware>>,
+    inside: Vec<Arc<dyn Middleware>>,
+    inits: Vec<Arc<dyn RequestInitialiser>>,
+}
+
+enum Redirects {
+    Off,
+    Counted(redirect::Policy),
+}
+
+impl SafeClientBuilder {
+    /// Follows redirects as the policy says. It replaces the one in the builder.
+    ///
+    /// A write with a body that fails before any redirect is judged by its error; one that a limit cuts while still connecting is unknown.
+    /// A policy of [`redirect::Policy::none`] is better given as [`redirects_off`](Self::redirects_off), which proves more.
+    ///
+    /// # Default
+    /// [`redirect::Policy::default`], as in reqwest: up to ten.
+    pub fn redirect(self, policy: redirect::Policy) -> Self {
+        Self { redirects: Redirects::Counted(policy), ..self }
+    }
+
+    /// Follows no redirect, and uses that: every kind of evidence counts.
+    pub fn redirects_off(self) -> Self {
+        Self { redirects: Redirects::Off, ..self }
+    }
+
+    /// Adds a middleware before the plugin: it runs once per operation. The place of caches.
+    pub fn with_outside(mut self, middleware: impl Middleware) -> Self {
+        self.outside.push(Arc::new(middleware));
+        self
+    }
+
+    /// Adds a middleware after the plugin: it runs once per attempt, and its own errors are not resent. The place of signers.
+    pub fn with(mut self, middleware: impl Middleware) -> Self {
+        self.inside.push(Arc::new(middleware));
+        self
+    }
+
+    /// Adds a request initialiser: it runs when a request is begun.
+    pub fn with_init(mut self, initialiser: impl RequestInitialiser) -> Self {
+        self.inits.push(Arc::new(initialiser));
+        self
+    }
+
+    /// Builds the client.
+    ///
+    /// # Errors
+    /// Those of [`reqwest::ClientBuilder::build`].
+    pub fn build(self) -> reqwest::Result<ClientWithMiddleware> {
+        let (policy, witness) = match self.redirects {
+            Redirects::Off => (redirect::Policy::none(), SendWitness::redirects_off()),
+            Redirects::Counted(policy) => (counting(policy), SendWitness::counted()),
+        };
+        let client = self.builder.retry(reqwest::retry::never()).redirect(policy).build()?;
+        let outside = self.outside.into_iter().fold(ClientBuilder::new(client), ClientBuilder::with_arc);
+        let inside = self.inside.into_iter().fold(outside.with(self.retry), ClientBuilder::with_arc);
+        Ok(self.inits.into_iter().fold(inside.with(witness), ClientBuilder::with_arc_init).build())
+    }
+}
+
+impl fmt::Debug for SafeClientBuilder {
+    /// Tells nothing: the builder inside would print default headers.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SafeClientBuilder").finish_non_exhaustive()
+    }
+}

@@ -1,1 +1,183 @@
-//! stub
+//! What a transport error proves, and what went wrong: the only downcasts of the crate.
+//!
+//! Types are read, never texts. reqwest follows redirects below every middleware and reports the last hop's error under the first hop's
+//! URL, so nothing in here knows whether a redirect was followed: what an error proves, it proves for the last hop only, and
+//! [`witness`](crate::witness) decides whether that was also the first. Types of another major version of hyper, hyper-util or h2 than
+//! reqwest's are foreign: nothing is recognised, everything is unknown, which costs resends and never safety.
+
+use std::{error::Error, io, iter};
+
+use hyper_util::client::legacy;
+
+use crate::{
+    policy::Evidence,
+    report::{Cause, TimeLimit},
+};
+
+type Source<'a> = &'a (dyn Error + 'static);
+
+/// What the error proves about the last hop.
+pub(crate) fn proof(error: &reqwest::Error) -> Evidence {
+    sending(error).map_or(Evidence::Unknown, |failure| {
+        // proof: hyper-util notes the connection in every failure after it gave the request to one. None noted, none had the request.
+        if failure.connect_info().is_none() {
+            return Evidence::Unprocessed;
+        }
+        // proof: hyper cancels a message only while handing it back, before a byte of it is serialised.
+        if in_connection(failure).is_some_and(hyper::Error::is_canceled) {
+            return Evidence::Unprocessed;
+        }
+        refused(failure)
+    })
+}
+
+/// What the error proves about the last hop although the request left: the server refused to process it.
+pub(crate) fn refusal(error: &reqwest::Error) -> Evidence {
+    sending(error).map_or(Evidence::Unknown, refused)
+}
+
+/// What went wrong, for reports. No decision hangs on it but [`is_broken`].
+pub(crate) fn cause(error: &reqwest::Error) -> Cause {
+    if error.is_status() {
+        Cause::Status
+    } else if error.is_builder() {
+        Cause::Request
+    } else if error.is_redirect() {
+        Cause::Redirect
+    } else if error.is_decode() || error.is_body() {
+        Cause::BodyLost
+    } else if let Some(failure) = sending(error) {
+        if failure.is_connect() { cause_before_connection(error, failure) } else { cause_of_sending(failure) }
+    } else if error.is_timeout() {
+        Cause::TimedOut(TimeLimit::Client)
+    } else {
+        Cause::Transport
+    }
+}
+
+/// Whether repeating cannot help: the request itself is at fault, the redirect policy stopped it, or the certificate is not trusted.
+///
+/// A body that failed to be read is not broken: if it can be supplied again, the next reading may succeed. Nor is a failed handshake,
+/// which a restarting server or a meddling network explains as well.
+pub(crate) fn is_broken(error: &reqwest::Error) -> bool {
+    matches!(cause(error), Cause::Request | Cause::Redirect | Cause::Certificate)
+}
+
+/// The failure to send, if that is what the error is about. Errors of an answer's body are not; nor are failures that a request body
+/// carries inside (it may well be another client's answer), which is why nothing looks deeper than the error's own source.
+fn sending(error: &reqwest::Error) -> Option<&legacy::Error> {
+    error.is_request().then(|| error.source()).flatten().and_then(|source| source.downcast_ref())
+}
+
+fn in_connection(failure: &legacy::Error) -> Option<&hyper::Error> {
+    failure.source()?.downcast_ref()
+}
+
+#[cfg(feature = "http2")]
+fn refused(failure: &legacy::Error) -> Evidence {
+    let refused = in_connection(failure).and_then(Error::source).and_then(|source| source.downcast_ref()).is_some_and(is_refusal);
+    // proof: see `is_refusal`.
+    if refused { Evidence::Unprocessed } else { Evidence::Unknown }
+}
+
+#[cfg(not(feature = "http2"))]
+fn refused(_: &legacy::Error) -> Evidence {
+    Evidence::Unknown
+}
+
+/// proof: REFUSED_STREAM promises that nothing was processed (RFC 9113 §8.7). So does a GOAWAY, whatever its code, for the streams above
+/// its last id (§6.8), and h2 gives a peer's GOAWAY to no other stream. A GOAWAY that h2 itself sent proves nothing.
+#[cfg(feature = "http2")]
+fn is_refusal(error: &h2::Error) -> bool {
+    error.is_remote() && (error.is_go_away() || error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM))
+}
+
+fn cause_before_connection(error: &reqwest::Error, failure: &legacy::Error) -> Cause {
+    let of_the_system = || layers(failure).filter_map(<dyn Error>::downcast_ref::<io::Error>).any(|io| io.raw_os_error().is_some());
+    if layers(failure).any(is_untrusted) {
+        Cause::Certificate
+    } else if error.is_timeout() && !error.is_dns() && !of_the_system() {
+        Cause::TimedOut(TimeLimit::Client)
+    } else {
+        Cause::Connect
+    }
+}
+
+fn cause_of_sending(failure: &legacy::Error) -> Cause {
+    match failure.source() {
+        // hyper-util gives no source where it refuses the request as such: a version or method it cannot send.
+        None => Cause::Request,
+        Some(source) => source.downcast_ref().map_or(Cause::Transport, cause_in_connection),
+    }
+}
+
+fn cause_in_connection(error: &hyper::Error) -> Cause {
+    if error.is_user() {
+        return match error.source() {
+            None => Cause::Request,
+            Some(source) if error.is_body_write_aborted() || source.is::<reqwest::Error>() => Cause::RequestBody,
+            // The connection's task is gone: its runtime was shut down, or something in it panicked.
+            Some(_) => Cause::Transport,
+        };
+    }
+    if error.is_timeout() {
+        Cause::TimedOut(TimeLimit::Client)
+    } else if error.is_incomplete_message() || error.is_closed() {
+        Cause::PeerClosed
+    } else if error.is_parse() {
+        Cause::Protocol
+    } else {
+        match error.source() {
+            None => Cause::Protocol,
+            Some(source) => cause_below(source).unwrap_or(if error.is_canceled() { Cause::PeerClosed } else { Cause::Transport }),
+        }
+    }
+}
+
+fn cause_below(source: Source<'_>) -> Option<Cause> {
+    if let Some(error) = source.downcast_ref::<hyper::Error>() {
+        return Some(cause_in_connection(error));
+    }
+    #[cfg(feature = "http2")]
+    if let Some(error) = source.downcast_ref::<h2::Error>() {
+        return Some(match error.get_io() {
+            Some(error) => cause_of_io(error),
+            None if is_refusal(error) => Cause::Refused,
+            None if error.is_remote() => Cause::Reset,
+            None => Cause::Protocol,
+        });
+    }
+    source.downcast_ref().map(cause_of_io)
+}
+
+fn cause_of_io(error: &io::Error) -> Cause {
+    match error.kind() {
+        io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted => Cause::Reset,
+        io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof | io::ErrorKind::NotConnected => Cause::PeerClosed,
+        io::ErrorKind::InvalidData => Cause::Protocol,
+        _ => Cause::Transport,
+    }
+}
+
+/// The error and everything below it.
+fn layers(error: Source<'_>) -> impl Iterator<Item = Source<'_>> {
+    iter::successors(Some(error), |error| below(*error))
+}
+
+/// An `io::Error` hides what it wraps from `source()`, and TLS errors travel in there.
+fn below(error: Source<'_>) -> Option<Source<'_>> {
+    match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        Some(wrapped) => Some(wrapped),
+        None => error.source(),
+    }
+}
+
+#[cfg(feature = "rustls")]
+fn is_untrusted(error: Source<'_>) -> bool {
+    matches!(error.downcast_ref(), Some(rustls::Error::InvalidCertificate(_)))
+}
+
+#[cfg(not(feature = "rustls"))]
+fn is_untrusted(_: Source<'_>) -> bool {
+    false
+}

@@ -58,3 +58,8 @@ pub use body::BodyDeadlineExceeded;
 pub use deadline::Deadline;
 #[cfg(feature = "middleware")]
 pub use replay::{ReplayBody, ReplayRequest};
+pub use client::SafeClientBuilder;
+#[cfg(feature = "middleware")]
+pub use middleware::SafeRetry;
+#[cfg(feature = "middleware")]
+pub use witness::SendWitness;

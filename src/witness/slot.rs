@@ -1,0 +1,102 @@
+//! Where the witness leaves what it saw of one attempt.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::claim::Claim;
+use crate::policy::Evidence;
+
+/// Which means the witness may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Watch {
+    /// Read errors only, leave the body as it is.
+    Errors,
+    /// Track the body as well, where that changes nothing for the caller. For requests whose resend hangs on the proof.
+    Body,
+}
+
+/// One attempt's slot, put into the attempt's extensions. Clones share it.
+///
+/// An inner middleware may send several times through one slot: the worst of all sends is what the attempt proves.
+#[derive(Debug, Clone)]
+pub(crate) struct SendSlot {
+    watch: Watch,
+    sends: Arc<Mutex<Vec<Sent>>>,
+}
+
+/// One send of the attempt.
+#[derive(Debug)]
+pub(super) enum Sent {
+    /// In flight, or its future was dropped. Tracked or not.
+    Open(Option<Arc<Claim>>),
+    Failed(Evidence),
+    Answered(Hop),
+}
+
+/// Whose answer or error came back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hop {
+    /// The request's own.
+    First,
+    /// Possibly that of a request which reqwest made from it by following a redirect.
+    MaybeLater,
+}
+
+impl SendSlot {
+    pub(crate) fn new(watch: Watch) -> Self {
+        Self { watch, sends: Arc::default() }
+    }
+
+    /// What is proven about an attempt without an answer: it failed, or our timer cut it. `None`: no send was witnessed.
+    ///
+    /// Revokes, for good, what the transport has not reached for yet. An answered send is unknown: a status says itself what it proves.
+    pub(crate) fn verdict(&self) -> Option<Evidence> {
+        self.sends().iter().map(Sent::evidence).max()
+    }
+
+    /// What is proven about an attempt whose answer says that it was not processed (425, a trusted refusal). `None`: no send was witnessed.
+    ///
+    /// The answer speaks for the request it answers. It says nothing about an earlier send of an inner middleware, nor about the POST
+    /// whose 303 reqwest followed to a GET that was then refused.
+    pub(crate) fn refusal(&self) -> Option<Evidence> {
+        let sends = self.sends();
+        let (last, earlier) = sends.split_last()?;
+        let of_last = match last {
+            // proof: the only request that was sent is the one whose answer refuses it.
+            Sent::Answered(Hop::First) => Evidence::Unprocessed,
+            Sent::Answered(Hop::MaybeLater) | Sent::Failed(_) | Sent::Open(_) => Evidence::Unknown,
+        };
+        earlier.iter().map(Sent::evidence).chain([of_last]).max()
+    }
+
+    pub(super) fn watch(&self) -> Watch {
+        self.watch
+    }
+
+    /// Notes a send that begins, and gives its place.
+    pub(super) fn open(&self, tracked: Option<Arc<Claim>>) -> usize {
+        let mut sends = self.sends();
+        sends.push(Sent::Open(tracked));
+        sends.len() - 1
+    }
+
+    pub(super) fn close(&self, place: usize, sent: Sent) {
+        if let Some(open) = self.sends().get_mut(place) {
+            *open = sent;
+        }
+    }
+
+    fn sends(&self) -> MutexGuard<'_, Vec<Sent>> {
+        self.sends.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sent {
+    fn evidence(&self) -> Evidence {
+        match self {
+            // proof: the verdict came first, the transport will not get the message any more.
+            Self::Open(Some(claim)) if claim.revoke() => Evidence::Unprocessed,
+            Self::Open(_) | Self::Answered(_) => Evidence::Unknown,
+            Self::Failed(evidence) => *evidence,
+        }
+    }
+}
