@@ -21,8 +21,13 @@ mod fault_server;
 mod ledger;
 mod recorded;
 mod request_reader;
+mod scripted;
+mod step;
+mod transport_error;
 
 pub use draws::Draws;
 pub use fault::{Act, Fault};
 pub use fault_server::FaultServer;
 pub use recorded::Recorded;
+pub use scripted::Scripted;
+pub use step::Step;
