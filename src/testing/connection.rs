@@ -1,0 +1,216 @@
+//! One connection of a `FaultServer`: takes a step of the script for each request and plays its acts.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use super::fault::{Act, Fault};
+use super::fault_server::Shared;
+use super::recorded::{Extent, Recorded};
+use super::request_reader::{Head, Remaining};
+
+/// The longest head that is read; a longer one ends the connection.
+const HEAD_LIMIT: usize = 1 << 20;
+
+/// A byte stream over TCP that can be reset.
+pub(super) trait Socket: AsyncRead + AsyncWrite + Unpin {
+    fn tcp(&self) -> &TcpStream;
+
+    /// The socket on which a look ahead shows request bytes; `None` where other bytes may come first, as a TLS alert does.
+    fn peekable(&self) -> Option<&TcpStream>;
+}
+
+impl Socket for TcpStream {
+    fn tcp(&self) -> &TcpStream {
+        self
+    }
+
+    fn peekable(&self) -> Option<&TcpStream> {
+        Some(self)
+    }
+}
+
+/// Whether the connection waits for another request.
+#[derive(PartialEq, Eq)]
+enum Then {
+    Kept,
+    Ended,
+}
+
+pub(super) struct Connection<S> {
+    socket: S,
+    number: usize,
+    shared: Arc<Shared>,
+    unread: BytesMut,
+    /// The request being read: its place in the ledger and what is still to come.
+    current: Option<(usize, Remaining)>,
+}
+
+impl<S: Socket> Connection<S> {
+    pub(super) fn new(socket: S, number: usize, shared: Arc<Shared>) -> Self {
+        Self { socket, number, shared, unread: BytesMut::new(), current: None }
+    }
+
+    /// Serves until either side ends it. An I/O error is the client leaving, which is no news here.
+    pub(super) async fn serve(mut self) -> io::Result<()> {
+        if let Some(fault) = self.shared.script.step_on_accept() {
+            if self.play(&fault).await? == Then::Ended {
+                return Ok(());
+            }
+        }
+        loop {
+            self.first_byte().await?;
+            let fault = match self.shared.script.step() {
+                Some(fault) => fault,
+                None => self.handled().await?,
+            };
+            if self.play(&fault).await? == Then::Ended {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Lets the server's handler choose, which needs the whole request.
+    async fn handled(&mut self) -> io::Result<Fault> {
+        let place = self.read_body(usize::MAX).await?;
+        let request = self.shared.ledger.request(place).ok_or(io::ErrorKind::NotFound)?;
+        Ok(self.shared.script.handle(&request, place + 1))
+    }
+
+    async fn play(&mut self, fault: &Fault) -> io::Result<Then> {
+        for act in fault.before() {
+            if self.act(act).await? == Then::Ended {
+                return Ok(Then::Ended);
+            }
+        }
+        let method = self.current.and_then(|(place, _)| self.shared.ledger.request(place)).map(|request| request.method);
+        for act in fault.answer_to(method.as_ref()) {
+            if self.act(&act).await? == Then::Ended {
+                return Ok(Then::Ended);
+            }
+        }
+        self.read_body(usize::MAX).await?;
+        self.current = None;
+        Ok(Then::Kept)
+    }
+
+    async fn act(&mut self, act: &Act) -> io::Result<Then> {
+        match act {
+            Act::AwaitFirstByte => self.first_byte().await?,
+            Act::ReadHead => drop(self.read_body(0).await?),
+            Act::ReadBody(bytes) => drop(self.read_body(*bytes).await?),
+            Act::ReadRequest => drop(self.read_body(usize::MAX).await?),
+            Act::Send(bytes) => self.send(bytes).await?,
+            Act::Trickle(bytes, pause) => loop {
+                tokio::time::sleep(*pause).await;
+                self.send(bytes).await?;
+            },
+            Act::Pause(delay) => tokio::time::sleep(*delay).await,
+            Act::Close => {
+                self.socket.shutdown().await?;
+                self.discard().await?;
+                return Ok(Then::Ended);
+            }
+            Act::Reset => {
+                self.socket.tcp().set_linger(Some(Duration::ZERO))?;
+                return Ok(Then::Ended);
+            }
+            Act::Hang => {
+                self.discard().await?;
+                return Ok(Then::Ended);
+            }
+            Act::Freeze => std::future::pending().await,
+        }
+        Ok(Then::Kept)
+    }
+
+    async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.socket.write_all(bytes).await?;
+        self.socket.flush().await
+    }
+
+    /// Waits for the first byte of a request, if possible without taking it.
+    async fn first_byte(&mut self) -> io::Result<()> {
+        if !self.unread.is_empty() {
+            return Ok(());
+        }
+        match self.socket.peekable() {
+            // Not `readable()`, which may return although nothing has come: that would spend a step on a connection that stays idle.
+            Some(tcp) if tcp.peek(&mut [0]).await? == 0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            Some(_) => Ok(()),
+            None => self.fill().await,
+        }
+    }
+
+    /// Reads the head if it is still to come, and at least so many bytes of the body, or all of it. Returns the request's place in the ledger.
+    async fn read_body(&mut self, least: usize) -> io::Result<usize> {
+        let (place, mut remaining) = match self.current {
+            Some(current) => current,
+            None => self.read_head().await?,
+        };
+        let mut read = self.shared.ledger.request(place).map_or(0, |request| request.body.len());
+        loop {
+            let mut body = Vec::new();
+            let (taken, next) = remaining.take(&self.unread, &mut body);
+            let raw = self.unread.split_to(taken);
+            let extent = if next == Remaining::Nothing { Extent::Complete } else { Extent::Partial };
+            self.shared.ledger.extend(place, &raw, &body, extent);
+            read += body.len();
+            remaining = next;
+            self.current = Some((place, remaining));
+            if remaining == Remaining::Nothing || read >= least {
+                return Ok(place);
+            }
+            self.fill().await?;
+        }
+    }
+
+    async fn read_head(&mut self) -> io::Result<(usize, Remaining)> {
+        let length = loop {
+            match Head::length(&self.unread) {
+                Some(length) => break length,
+                None if self.unread.len() > HEAD_LIMIT => return Err(io::ErrorKind::InvalidData.into()),
+                None => self.fill().await?,
+            }
+        };
+        let raw = self.unread.split_to(length);
+        let head = Head::parse(&raw, &self.shared.base).ok_or(io::ErrorKind::InvalidData)?;
+        let remaining = Remaining::announced_by(&head.headers);
+        let place = self.shared.ledger.enter(Recorded {
+            method: head.method,
+            url: head.url,
+            headers: head.headers,
+            body: Vec::new(),
+            raw: raw.to_vec(),
+            extent: Extent::Partial,
+            arrived: Instant::now(),
+            connection: self.number,
+        });
+        self.current = Some((place, remaining));
+        Ok((place, remaining))
+    }
+
+    async fn fill(&mut self) -> io::Result<()> {
+        match self.socket.read_buf(&mut self.unread).await? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            read => {
+                self.shared.ledger.write(|seen| seen.bytes += read as u64);
+                Ok(())
+            }
+        }
+    }
+
+    /// Reads and forgets until the client leaves.
+    async fn discard(&mut self) -> io::Result<()> {
+        self.unread.clear();
+        loop {
+            self.fill().await?;
+            self.unread.clear();
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! A server on a loopback socket that misbehaves as told.
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use reqwest::Url;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::connection::Connection;
+use super::fault::Fault;
+use super::ledger::Ledger;
+use super::recorded::Recorded;
+
+/// The most connections served at once; a client that opens more waits in the listener's queue. Keeps a runaway test from eating the machine.
+const MOST_CONNECTIONS: usize = 1024;
+
+/// A server on a loopback socket (IPv4, a free port) that plays one [`Fault`] for each request and records all it receives.
+///
+/// The steps are taken in the order in which requests begin to arrive, over all connections; a fault that acts before the client speaks
+/// (such as [`Fault::reset_on_accept`]) is taken when a client connects. The last step repeats. It stops when it is dropped: every
+/// connection is cut, no task stays behind.
+///
+/// As HTTP/1 proxy it needs nothing special: give [`FaultServer::url`] to `reqwest::Proxy` and let a step answer the CONNECT
+/// (`Fault::status(502)`, `Fault::status(407)`, `Fault::close_after_request()`) or the plain request.
+///
+/// # Cancellation
+/// The waiting methods (`until_…`) can be dropped at any time without effect.
+///
+/// # Examples
+/// ```
+/// use reqwest_safe_retry::testing::{Fault, FaultServer};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reqwest::Error> {
+/// let server = FaultServer::start([Fault::status(503).with_retry_after(1), Fault::ok("done")]).await;
+///
+/// let client = reqwest::Client::new(); // your client here
+/// let first = client.post(server.url("/orders")).body("one coffee").send().await?;
+/// let second = client.post(server.url("/orders")).body("one coffee").send().await?;
+///
+/// assert_eq!((first.status().as_u16(), second.status().as_u16()), (503, 200));
+/// server.assert_writes(2);
+/// assert_eq!(server.requests()[0].body(), b"one coffee");
+/// # Ok(())
+/// # }
+/// ```
+pub struct FaultServer {
+    shared: Arc<Shared>,
+    listening: JoinHandle<()>,
+}
+
+/// What the connections of a server have in common.
+pub(super) struct Shared {
+    pub(super) base: Url,
+    pub(super) ledger: Ledger,
+    pub(super) script: Script,
+}
+
+impl FaultServer {
+    /// Starts a server that plays these steps. Without any step it answers 200.
+    ///
+    /// # Panics
+    /// Panics if the loopback can't be listened on.
+    pub async fn start(steps: impl IntoIterator<Item = Fault>) -> Self {
+        Self::listen("http", Script::steps(steps), serve_plain).await
+    }
+
+    /// Starts a server whose steps are chosen by a function of the whole request and its number (the first is 1).
+    ///
+    /// A fault that would have acted before the request was read acts after it.
+    ///
+    /// # Panics
+    /// Panics if the loopback can't be listened on.
+    pub async fn with(handler: impl Fn(&Recorded, usize) -> Fault + Send + Sync + 'static) -> Self {
+        Self::listen("http", Script::Handler(Box::new(handler)), serve_plain).await
+    }
+
+    /// Listens and has every connection served by `serve`.
+    pub(super) async fn listen<F>(scheme: &str, script: Script, serve: impl Fn(TcpStream, usize, Arc<Shared>) -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
+        let bound = listener.and_then(|listener| listener.local_addr().map(|address| (listener, address)));
+        let (listener, address) = bound.unwrap_or_else(|error| panic!("the loopback can't be listened on: {error}"));
+        let shared = Arc::new(Shared { base: base_url(scheme, address), ledger: Ledger::new(), script });
+        let listening = tokio::spawn(accept(listener, Arc::clone(&shared), serve));
+        Self { shared, listening }
+    }
+
+    /// The URL of a path (and query) on this server.
+    ///
+    /// # Panics
+    /// Panics if the path does not begin with a slash.
+    #[must_use]
+    #[track_caller]
+    pub fn url(&self, path: &str) -> Url {
+        assert!(path.starts_with('/'), "the path {path:?} does not begin with a slash");
+        let url = Url::parse(&format!("{}{}", self.shared.base.as_str().trim_end_matches('/'), path));
+        url.unwrap_or_else(|error| panic!("the path {path:?} can't be part of a URL: {error}"))
+    }
+
+    /// The address it listens on.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        // The base URL was made of exactly this.
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.shared.base.port_or_known_default().unwrap_or_default()))
+    }
+
+    /// Every request whose head has arrived, in order of arrival.
+    #[must_use]
+    pub fn requests(&self) -> Vec<Recorded> {
+        self.shared.ledger.read(|seen| seen.requests.clone())
+    }
+
+    /// How many connections it has accepted.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.shared.ledger.read(|seen| seen.connections)
+    }
+
+    /// How many bytes it has read, on all connections: 0 proves that no request has left the client.
+    #[must_use]
+    pub fn bytes_read(&self) -> u64 {
+        self.shared.ledger.read(|seen| seen.bytes)
+    }
+
+    /// Waits until the heads of at least so many requests have arrived.
+    ///
+    /// # Panics
+    /// Panics after 10 s, with what was seen.
+    #[track_caller]
+    pub fn until_requests(&self, count: usize) -> impl Future<Output = ()> {
+        self.shared.ledger.until(format!("{count} requests"), move |seen| seen.requests.len() >= count)
+    }
+
+    /// Waits until at least so many requests have arrived to their last byte.
+    ///
+    /// # Panics
+    /// Panics after 10 s, with what was seen.
+    #[track_caller]
+    pub fn until_complete(&self, count: usize) -> impl Future<Output = ()> {
+        self.shared.ledger.until(format!("{count} complete requests"), move |seen| seen.complete() >= count)
+    }
+
+    /// Waits until it has accepted at least so many connections.
+    ///
+    /// # Panics
+    /// Panics after 10 s, with what was seen.
+    #[track_caller]
+    pub fn until_connections(&self, count: usize) -> impl Future<Output = ()> {
+        self.shared.ledger.until(format!("{count} connections"), move |seen| seen.connections >= count)
+    }
+
+    /// Waits until at least so many connections have ended, whichever side ended them. A connection that is never read
+    /// ([`Fault::never_read`]) does not notice that its client leaves.
+    ///
+    /// # Panics
+    /// Panics after 10 s, with what was seen.
+    #[track_caller]
+    pub fn until_closed(&self, count: usize) -> impl Future<Output = ()> {
+        self.shared.ledger.until(format!("{count} ended connections"), move |seen| seen.closed >= count)
+    }
+
+    /// Asserts how many requests have arrived, complete or not.
+    ///
+    /// # Panics
+    /// Panics if it is another number, with what was seen.
+    #[track_caller]
+    pub fn assert_requests(&self, count: usize) {
+        self.shared.ledger.assert_count("requests", count, |seen| seen.requests.len());
+    }
+
+    /// Asserts how many complete writes have arrived: as often may the server have acted. See [`Recorded::is_write`].
+    ///
+    /// # Panics
+    /// Panics if it is another number, with what was seen.
+    #[track_caller]
+    pub fn assert_writes(&self, count: usize) {
+        self.shared.ledger.assert_count("complete writes", count, super::ledger::Seen::writes);
+    }
+
+    /// Asserts how many connections were opened.
+    ///
+    /// # Panics
+    /// Panics if it is another number, with what was seen.
+    #[track_caller]
+    pub fn assert_connections(&self, count: usize) {
+        self.shared.ledger.assert_count("connections", count, |seen| seen.connections);
+    }
+}
+
+impl Drop for FaultServer {
+    fn drop(&mut self) {
+        // The listening task owns the tasks of the connections, and they end with it.
+        self.listening.abort();
+    }
+}
+
+impl fmt::Debug for FaultServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FaultServer").field("address", &self.address()).field("ledger", &self.shared.ledger).finish_non_exhaustive()
+    }
+}
+
+/// Accepts until it is aborted; dropping it aborts the connections.
+async fn accept<F>(listener: TcpListener, shared: Arc<Shared>, serve: impl Fn(TcpStream, usize, Arc<Shared>) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept(), if connections.len() < MOST_CONNECTIONS => {
+                // A client that left while it was being accepted is no connection.
+                let Ok((socket, _)) = accepted else { continue };
+                // Without it, a small write would wait for the acknowledgement of the one before (Nagle).
+                drop(socket.set_nodelay(true));
+                let number = shared.ledger.write(|seen| {
+                    seen.connections += 1;
+                    seen.connections
+                });
+                let serving = serve(socket, number, Arc::clone(&shared));
+                let shared = Arc::clone(&shared);
+                connections.spawn(async move {
+                    serving.await;
+                    shared.ledger.write(|seen| seen.closed += 1);
+                });
+            }
+            Some(_ended) = connections.join_next(), if !connections.is_empty() => {}
+        }
+    }
+}
+
+async fn serve_plain(socket: TcpStream, number: usize, shared: Arc<Shared>) {
+    drop(Connection::new(socket, number, shared).serve().await);
+}
+
+fn base_url(scheme: &str, address: SocketAddr) -> Url {
+    Url::parse(&format!("{scheme}://{address}/")).unwrap_or_else(|error| panic!("{address} can't be part of a URL: {error}"))
+}
+
+/// Which fault comes next.
+pub(super) enum Script {
+    Steps { steps: Vec<Fault>, next: Mutex<usize> },
+    Handler(Box<dyn Fn(&Recorded, usize) -> Fault + Send + Sync>),
+}
+
+impl Script {
+    pub(super) fn steps(steps: impl IntoIterator<Item = Fault>) -> Self {
+        let mut steps: Vec<_> = steps.into_iter().collect();
+        if steps.is_empty() {
+            steps.push(Fault::status(200));
+        }
+        Self::Steps { steps, next: Mutex::new(0) }
+    }
+
+    /// Takes the next step if it acts before the client speaks.
+    pub(super) fn step_on_accept(&self) -> Option<Fault> {
+        self.step_if(Fault::acts_on_accept)
+    }
+
+    /// Takes the next step; `None` if a handler must choose it.
+    pub(super) fn step(&self) -> Option<Fault> {
+        self.step_if(|_| true)
+    }
+
+    fn step_if(&self, wanted: impl FnOnce(&Fault) -> bool) -> Option<Fault> {
+        match self {
+            Self::Steps { steps, next } => {
+                let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
+                let step = steps.get(*next).or(steps.last()).filter(|step| wanted(step))?;
+                *next += 1;
+                Some(step.clone())
+            }
+            Self::Handler(_) => None,
+        }
+    }
+
+    pub(super) fn handle(&self, request: &Recorded, number: usize) -> Fault {
+        match self {
+            Self::Handler(handler) => handler(request, number),
+            Self::Steps { .. } => Fault::status(500),
+        }
+    }
+}
