@@ -1,1 +1,417 @@
-//! stub
+//! How many resends may be spent: a token bucket in integers, time passed in.
+//!
+//! The number of attempts bounds what one operation may cost; it does not bound what a thousand of them cost together. With three
+//! attempts, an outage triples the load of exactly the server that has too much of it, and backoff only moves that load in time. A
+//! budget bounds the whole: a resend is paid for by operations, and a small reserve, refilled by time, serves clients too quiet to earn one.
+//!
+//! The arithmetic is that of Finagle's `RetryBudget`, in millionths of a resend: an operation deposits its share, a resend costs
+//! 1 000 000, nothing is ever rounded. What is saved is bounded in time rather than in number, since any fixed number is too small for a
+//! busy client and too large for a quiet one: a deposit is forgotten after [`BudgetLimits::memory`], so an outage meets at most the share of the
+//! operations just before it, however long the quiet before was.
+
+use std::time::{Duration, Instant};
+
+use super::window::Window;
+
+/// The price of one resend, in the unit of the bucket.
+const RESEND: u64 = 1_000_000;
+
+/// How many resends a client may spend, per origin.
+///
+/// From any moment on, `resends ≤ share · operations + reserve + refill · seconds`, where the operations are counted from one
+/// [`memory`](Self::memory) earlier. A total outage under the defaults thus meets at most 1.2 times its operations, plus 10, plus one a
+/// second.
+///
+/// # Default
+/// [`BudgetLimits::DEFAULT`].
+///
+/// # Examples
+/// ```
+/// use reqwest_safe_retry::policy::BudgetLimits;
+///
+/// const CAREFUL: BudgetLimits = BudgetLimits::percent(10).with_reserve(5, 1);
+/// assert_eq!(CAREFUL.share(), 100_000); // millionths of a resend for each operation
+/// assert_eq!(BudgetLimits::percent(20), BudgetLimits::DEFAULT);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[must_use]
+pub struct BudgetLimits {
+    share: u32,
+    reserve: u32,
+    refill: u32,
+    memory: Duration,
+}
+
+impl BudgetLimits {
+    /// 20 % and a reserve of 10 resends refilled by one a second; deposits are remembered for 10 s.
+    ///
+    /// 20 % is the upper end of what Finagle, gRPC and Brooker's simulations agree on: it heals faults that hit some requests, and adds too
+    /// little load to keep a collapsed server down. 10 resends let a client that has just started try again; one a second serves any client below 5
+    /// operations a second in full. 10 s, as in Finagle and tower, save enough for a blip of one second.
+    pub const DEFAULT: Self = Self { share: 200_000, reserve: 10, refill: 1, memory: Duration::from_secs(10) };
+
+    /// More than any client can send: the most of everything, over four thousand million resends at once and again every second.
+    pub const UNLIMITED: Self = Self::per_million(u32::MAX).with_reserve(u32::MAX, u32::MAX);
+
+    /// So many resends for a hundred operations, with the reserve and the memory of [`DEFAULT`](Self::DEFAULT). Above 100, an operation may pay
+    /// for more than one.
+    pub const fn percent(percent: u16) -> Self {
+        Self::per_million(percent as u32 * 10_000) // at most 655 350 000
+    }
+
+    /// So many resends for a million operations, with the reserve and the memory of [`DEFAULT`](Self::DEFAULT).
+    pub const fn per_million(share: u32) -> Self {
+        Self { share, ..Self::DEFAULT }
+    }
+
+    /// Replaces the reserve: so many resends that no operation has to pay for, refilled by so many a second, never above `tokens`.
+    ///
+    /// Without tokens there is nothing to refill: `with_reserve(0, n)` is no reserve. Together with a share of zero, nothing is ever resent.
+    pub const fn with_reserve(self, tokens: u32, per_second: u32) -> Self {
+        Self { reserve: tokens, refill: per_second, ..self }
+    }
+
+    /// Replaces how long a deposit can be spent: from 1 s to 60 s (as in Finagle), the nearer of them otherwise; forgotten to the tenth of it.
+    ///
+    /// Longer heals longer blips, shorter leaves less to throw at a server that has just failed.
+    pub const fn with_memory(self, memory: Duration) -> Self {
+        const LEAST: Duration = Duration::from_secs(1);
+        const MOST: Duration = Duration::from_secs(60);
+        let memory = match memory.as_secs() {
+            0 => LEAST,
+            1..60 => memory,
+            60.. => MOST,
+        };
+        Self { memory, ..self }
+    }
+
+    /// What one operation deposits, in millionths of a resend.
+    #[must_use]
+    pub const fn share(&self) -> u32 {
+        self.share
+    }
+
+    /// How many resends no operation has to pay for.
+    #[must_use]
+    pub const fn reserve(&self) -> u32 {
+        self.reserve
+    }
+
+    /// How many resends a second refill the reserve.
+    #[must_use]
+    pub const fn refill_per_second(&self) -> u32 {
+        self.refill
+    }
+
+    /// How long a deposit can be spent.
+    #[must_use]
+    pub const fn memory(&self) -> Duration {
+        self.memory
+    }
+
+    /// The reserve when it is full.
+    const fn full(&self) -> u64 {
+        self.reserve as u64 * RESEND // below 2^52
+    }
+}
+
+impl Default for BudgetLimits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// The balance of one origin. Pure: the clock is an argument, and may jump either way without minting a token.
+///
+/// # Examples
+/// ```
+/// use reqwest_safe_retry::policy::{BudgetLimits, TokenBucket};
+/// use std::time::Instant;
+///
+/// let now = Instant::now();
+/// let mut bucket = TokenBucket::new(BudgetLimits::percent(50).with_reserve(0, 0), now);
+/// assert!(bucket.withdraw(now).is_none());
+/// bucket.deposit(now);
+/// bucket.deposit(now);
+/// assert_eq!(bucket.balance(now), 1);
+/// let token = bucket.withdraw(now).expect("two operations have paid for it");
+/// bucket.give_back(token); // the resend was not sent after all
+/// assert_eq!(bucket.balance(now), 1);
+/// ```
+#[derive(Debug, Clone)]
+pub struct TokenBucket {
+    limits: BudgetLimits,
+    reserve: u64,
+    deposits: Window<u64>,
+}
+
+impl TokenBucket {
+    /// A bucket with a full reserve.
+    #[must_use]
+    pub fn new(limits: BudgetLimits, now: Instant) -> Self {
+        Self { limits, reserve: limits.full(), deposits: Window::new(limits.memory, now) }
+    }
+
+    /// Deposits the share of one operation.
+    pub fn deposit(&mut self, now: Instant) {
+        self.advance(now);
+        let saved = self.deposits.current();
+        *saved = saved.saturating_add(u64::from(self.limits.share));
+    }
+
+    /// Takes one resend, if the balance covers it: first from the deposits that would be forgotten first, then from the reserve.
+    pub fn withdraw(&mut self, now: Instant) -> Option<Token> {
+        self.advance(now);
+        if self.millionths() < RESEND {
+            return None;
+        }
+        let (mut owed, mut oldest) = (RESEND, None);
+        for (slice, saved) in self.deposits.oldest_first() {
+            let paid = owed.min(*saved);
+            *saved -= paid;
+            owed -= paid;
+            oldest = oldest.or((paid > 0).then_some(slice));
+        }
+        self.reserve = self.reserve.saturating_sub(owed); // never saturates: the balance covers it
+        Some(Token { reserve: owed, slice: oldest })
+    }
+
+    /// Puts a token back that was not spent. The reserve does not overflow by it, and deposits forgotten meanwhile stay forgotten.
+    pub fn give_back(&mut self, token: Token) {
+        self.reserve = self.reserve.saturating_add(token.reserve).min(self.limits.full());
+        if let Some(saved) = token.slice.and_then(|slice| self.deposits.remembered(slice)) {
+            *saved = saved.saturating_add(RESEND.saturating_sub(token.reserve));
+        }
+    }
+
+    /// How many whole resends are left.
+    #[must_use]
+    pub fn balance(&self, now: Instant) -> u64 {
+        let mut then = self.clone();
+        then.advance(now);
+        then.millionths() / RESEND
+    }
+
+    fn millionths(&self) -> u64 {
+        self.deposits.iter().fold(self.reserve, u64::saturating_add)
+    }
+
+    fn advance(&mut self, now: Instant) {
+        // One resend a second is one millionth of it a microsecond.
+        let refill = self.deposits.advance(now).saturating_mul(u64::from(self.limits.refill));
+        self.reserve = self.reserve.saturating_add(refill).min(self.limits.full());
+    }
+}
+
+/// One resend, taken and not yet spent: drop it to spend it, or give it back to where it came from.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a dropped token is a spent one"]
+pub struct Token {
+    /// How much of it came from the reserve.
+    pub(super) reserve: u64,
+    /// The oldest slice that the rest came from, so that no deposit lives longer for having been taken and given back.
+    pub(super) slice: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn spend(bucket: &mut TokenBucket, now: Instant) -> bool {
+        bucket.withdraw(now).is_some()
+    }
+
+    fn spend_all(bucket: &mut TokenBucket, now: Instant) -> u64 {
+        std::iter::from_fn(|| bucket.withdraw(now)).count() as u64
+    }
+
+    #[test]
+    fn the_default_is_what_the_design_says() {
+        let limits = BudgetLimits::DEFAULT;
+        assert_eq!((limits.share(), limits.reserve(), limits.refill_per_second()), (200_000, 10, 1));
+        assert_eq!(limits, BudgetLimits::percent(20).with_reserve(10, 1));
+        assert_eq!(limits, BudgetLimits::default());
+    }
+
+    #[test]
+    fn the_memory_is_kept_between_its_bounds() {
+        for (asked, kept) in
+            [(0, 1_000), (999, 1_000), (1_000, 1_000), (1_500, 1_500), (59_999, 59_999), (60_000, 60_000), (60_001, 60_000)]
+        {
+            let limits = BudgetLimits::DEFAULT.with_memory(Duration::from_millis(asked));
+            assert_eq!(limits.memory(), Duration::from_millis(kept), "{asked} ms");
+        }
+        assert_eq!(BudgetLimits::DEFAULT.with_memory(Duration::MAX).memory(), Duration::from_secs(60));
+    }
+
+    #[test]
+    fn without_share_and_reserve_nothing_is_ever_resent() {
+        let now = Instant::now();
+        let mut bucket = TokenBucket::new(BudgetLimits::percent(0).with_reserve(0, u32::MAX), now);
+        (0..1_000).for_each(|_| bucket.deposit(now));
+        assert!(!spend(&mut bucket, now + Duration::from_secs(3600)));
+    }
+
+    #[test]
+    fn without_limits_no_client_runs_dry() {
+        let now = Instant::now();
+        let mut bucket = TokenBucket::new(BudgetLimits::UNLIMITED, now);
+        (0..1_000_000).for_each(|_| assert!(spend(&mut bucket, now)));
+        assert!(bucket.balance(now) > 4_000_000_000);
+    }
+
+    #[test]
+    fn a_drained_reserve_comes_back_with_time_and_not_beyond_its_size() {
+        let start = Instant::now();
+        let mut bucket = TokenBucket::new(BudgetLimits::percent(0).with_reserve(10, 1), start);
+        assert_eq!(spend_all(&mut bucket, start), 10);
+        for (seconds, granted) in [(0, 0), (1, 1), (1, 0), (4, 3), (3604, 10)] {
+            assert_eq!(spend_all(&mut bucket, start + Duration::from_secs(seconds)), granted, "after {seconds} s");
+        }
+    }
+
+    #[test]
+    fn a_refill_does_not_lose_the_time_between_two_looks() {
+        let start = Instant::now();
+        let mut bucket = TokenBucket::new(BudgetLimits::percent(0).with_reserve(1, 1), start);
+        assert!(spend(&mut bucket, start));
+        for look in 1..1_000_000 {
+            bucket.deposit(start + Duration::from_nanos(700 * look));
+        }
+        assert!(!spend(&mut bucket, start + Duration::from_micros(999_999)));
+        assert!(spend(&mut bucket, start + Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn a_drained_budget_comes_back_with_operations_alone() {
+        let now = Instant::now();
+        let mut bucket = TokenBucket::new(BudgetLimits::DEFAULT, now);
+        spend_all(&mut bucket, now);
+        (0..1_000).for_each(|_| bucket.deposit(now));
+        assert_eq!(spend_all(&mut bucket, now), 200);
+    }
+
+    #[test]
+    fn a_long_success_saves_no_more_than_its_last_stretch() {
+        let start = Instant::now();
+        let mut bucket = TokenBucket::new(BudgetLimits::DEFAULT, start);
+        let mut now = start;
+        for _ in 0..100_000 {
+            now += Duration::from_millis(10); // 100 operations a second
+            bucket.deposit(now);
+        }
+        let saved = bucket.balance(now);
+        assert!((10 + 180..=10 + 200).contains(&saved), "{saved} after {:?}", now - start);
+    }
+
+    #[test]
+    fn time_running_backwards_mints_nothing() {
+        let start = Instant::now();
+        let later = start + Duration::from_secs(100);
+        let mut bucket = TokenBucket::new(BudgetLimits::percent(0).with_reserve(10, 1), later);
+        assert_eq!(spend_all(&mut bucket, later), 10);
+        assert_eq!(spend_all(&mut bucket, later + Duration::from_secs(1)), 1);
+        for now in [start, later, start, later + Duration::from_secs(1)] {
+            assert_eq!(bucket.balance(now), 0);
+            assert!(!spend(&mut bucket, now));
+        }
+    }
+
+    #[test]
+    fn a_token_given_back_late_does_not_overflow_the_reserve() {
+        let start = Instant::now();
+        let mut bucket = TokenBucket::new(BudgetLimits::percent(0).with_reserve(2, 1), start);
+        let token = bucket.withdraw(start).unwrap();
+        let later = start + Duration::from_secs(5);
+        assert_eq!(bucket.balance(later), 2);
+        bucket.deposit(later);
+        bucket.give_back(token);
+        assert_eq!(bucket.balance(later), 2);
+    }
+
+    #[test]
+    fn a_token_given_back_after_its_memory_stays_forgotten() {
+        let start = Instant::now();
+        let limits = BudgetLimits::percent(100).with_reserve(0, 0).with_memory(Duration::from_secs(1));
+        let mut bucket = TokenBucket::new(limits, start);
+        bucket.deposit(start);
+        let token = bucket.withdraw(start).unwrap();
+        bucket.give_back(token);
+        assert_eq!(bucket.balance(start), 1);
+        let token = bucket.withdraw(start).unwrap();
+        bucket.give_back(token);
+        assert_eq!(bucket.balance(start + Duration::from_secs(1)), 0);
+    }
+
+    #[derive(Debug, Clone, Copy)]
+    enum Step {
+        Deposit,
+        Withdraw,
+        GiveBack,
+    }
+
+    proptest! {
+        #[test]
+        fn no_more_is_spent_than_was_put_in(
+            share in prop_oneof![0..3_000_000_u32, Just(u32::MAX)],
+            reserve in prop_oneof![0..20_u32, Just(u32::MAX)],
+            refill in prop_oneof![0..20_u32, Just(u32::MAX)],
+            memory in 0..70_u64,
+            steps in prop::collection::vec(
+                (prop_oneof![Just(Step::Deposit), Just(Step::Withdraw), Just(Step::Withdraw), Just(Step::GiveBack)], prop_oneof![0..50_u64, 0..100_000_u64]),
+                0..400,
+            ),
+        ) {
+            let limits = BudgetLimits::per_million(share).with_reserve(reserve, refill).with_memory(Duration::from_secs(memory));
+            let born = Instant::now();
+            let mut bucket = TokenBucket::new(limits, born + Duration::from_millis(20));
+            let (mut held, mut deposits, mut spent, mut latest) = (Vec::new(), Vec::new(), 0_u128, 20_u64);
+            for (step, millis) in steps {
+                // Instants come in any order, some before birth.
+                let now = born + Duration::from_millis(millis);
+                latest = latest.max(millis);
+                bucket.advance(now);
+                match step {
+                    Step::Deposit => {
+                        bucket.deposit(now);
+                        deposits.push(latest);
+                    }
+                    Step::Withdraw => {
+                        let covered = bucket.balance(now) > 0;
+                        let token = bucket.withdraw(now);
+                        prop_assert_eq!(token.is_some(), covered);
+                        spent += token.is_some() as u128;
+                        held.extend(token);
+                    }
+                    Step::GiveBack => {
+                        if let Some(token) = held.pop() {
+                            bucket.give_back(token);
+                            spent -= 1;
+                        }
+                    }
+                }
+                let refilled = u128::from(refill) * u128::from(latest - 20) * 1_000;
+                let worth = |deposits: usize| u128::from(share) * deposits as u128 + u128::from(limits.full());
+                let left = u128::from(bucket.millionths());
+                prop_assert!(spent * u128::from(RESEND) + left <= worth(deposits.len()) + refilled);
+                let remembered = deposits.iter().filter(|&&at| u128::from(latest - at) < limits.memory().as_millis()).count();
+                prop_assert!(left <= worth(remembered));
+            }
+        }
+
+        #[test]
+        fn no_input_panics(share: u32, reserve: u32, refill: u32, memory: Duration, forth in 0..u64::from(u32::MAX)) {
+            let now = Instant::now();
+            let mut bucket = TokenBucket::new(BudgetLimits::per_million(share).with_reserve(reserve, refill).with_memory(memory), now);
+            for now in [now + Duration::from_secs(forth), now, now + Duration::from_secs(u64::from(u32::MAX))] {
+                bucket.deposit(now);
+                if let Some(token) = bucket.withdraw(now) {
+                    bucket.give_back(token);
+                }
+                let _ = bucket.balance(now);
+            }
+        }
+    }
+}

@@ -31,10 +31,12 @@ mod signal;
 mod situation;
 #[cfg(feature = "serde")]
 mod trace;
+mod window;
 
 use std::time::Duration;
 
 pub use backoff::{Backoff, Draw, Jitter};
+pub use bucket::{BudgetLimits, Token, TokenBucket};
 pub use decision::{Decision, ResendPermit, ResendReason, StopReason};
 pub use effect::{Effect, Lapsed};
 pub use key::{IdempotencyKey, InvalidKey, KeyAnswer, KeyContract, KeyFormat, KeyScope, KeySource, Replays};
