@@ -1,7 +1,7 @@
 //! One attempt: its own extensions, its time limit, and what its result means.
 
 use std::{
-    io,
+    error::Error as StdError,
     time::{Duration, SystemTime},
 };
 
@@ -16,9 +16,9 @@ use crate::{
     deadline::Deadline,
     endpoint::{Answer, Endpoint, Verdict},
     evidence,
-    policy::{Evidence, Hint, InvalidHint, Signal},
+    policy::{Evidence, Hint, InvalidHint, KeyAnswer, Signal},
     report::{Cause, TimeLimit},
-    witness::{Redirected, SendSlot, Watch},
+    witness::{SendSlot, Watch},
 };
 
 /// What one attempt left behind.
@@ -29,10 +29,13 @@ pub(crate) struct Attempt {
     pub(crate) cause: Cause,
     pub(crate) status: Option<StatusCode>,
     pub(crate) hint: Option<Result<Duration, InvalidHint>>,
-    pub(crate) replayed: bool,
+    /// What the answer says about the key it was sent under.
+    pub(crate) key_answer: Option<KeyAnswer>,
     pub(crate) started: Instant,
     /// When the head arrived or the attempt failed.
     pub(crate) ended: Instant,
+    /// What the next pause counts from: the end of the attempt, or of the probe after it.
+    pub(crate) waits_from: Instant,
     /// What the inner middlewares left in this attempt's extensions.
     pub(crate) extensions: Extensions,
 }
@@ -47,7 +50,7 @@ pub(crate) enum Held {
     /// The head arrived, the body did not: with the transport's error, unless a limit of ours cut it.
     BodyLost(Result<reqwest::Error, TimeLimit>),
     /// The request could not be supplied once more.
-    Unsupplied(io::Error),
+    Unsupplied(Box<dyn StdError + Send + Sync>),
 }
 
 /// What the answers before this one said.
@@ -94,6 +97,7 @@ pub(crate) async fn send(
         None => Ok(sent.await),
     };
     own.remove::<SendSlot>();
+    let ended = Instant::now();
 
     let mut attempt = Attempt {
         held: Held::TimedOut(limit.is),
@@ -102,13 +106,14 @@ pub(crate) async fn send(
         cause: Cause::TimedOut(limit.is),
         status: None,
         hint: None,
-        replayed: false,
+        key_answer: None,
         started,
-        ended: Instant::now(),
+        ended,
+        waits_from: ended,
         extensions: own,
     };
     match result {
-        Ok(Ok(response)) => attempt.answered(plan, response, limit, was_redirected(&slot, url), too_early).await,
+        Ok(Ok(response)) => attempt.answered(plan, response, limit, &slot, url, too_early).await,
         Ok(Err(error)) => attempt.failed(error, &slot, url),
         Err(_) => attempt.evidence = slot.verdict().unwrap_or(Evidence::Unknown),
     }
@@ -128,7 +133,8 @@ impl Attempt {
         plan: &Plan,
         response: Response,
         limit: Limit,
-        was_redirected: impl FnOnce(&Response) -> bool,
+        slot: &SendSlot,
+        url: &Url,
         too_early: TooEarly,
     ) {
         let status = response.status();
@@ -139,37 +145,33 @@ impl Attempt {
         // An answer from behind a redirect speaks for the last hop only; the first one may have acted.
         let refused = endpoint.is_some_and(|endpoint| endpoint.trusts_refusal(status));
         let evidence = if refused { Evidence::Unprocessed } else { Evidence::of_status(status) };
-        self.evidence = if evidence == Evidence::Unprocessed && was_redirected(&response) { Evidence::Unknown } else { evidence };
+        self.evidence = if evidence == Evidence::Unprocessed { slot.refusal(url, &response) } else { evidence };
 
-        let mut bytes = None;
-        self.held = match endpoint.and_then(Endpoint::most_body) {
-            None => Held::Response(response),
-            Some(most) => match body::read(response, most, limit.until).await {
-                Read::Whole(response, body) => {
-                    bytes = Some(body);
-                    Held::Response(response)
-                }
-                Read::TooLong(response) => Held::Response(response),
-                Read::Lost(lost) => {
-                    let (reading, replayed) = meaning(plan, status, &lost.head.headers, None, too_early);
-                    self.replayed = replayed;
-                    self.cause = Cause::BodyLost;
-                    self.ended = Instant::now();
-                    self.signal = match reading {
-                        Signal::Answered(status) if !plan.policy.statuses().contains(status) => Signal::BodyLost(status),
-                        Signal::Final(status) => Signal::BodyLost(status),
-                        open => open,
-                    };
-                    self.held = Held::BodyLost(match (lost.loss, lost.error) {
-                        (Loss::Cut, Some(error)) => Ok(error),
-                        (Loss::Cut | Loss::OutOfTime, _) => Err(limit.is),
-                    });
-                    return;
-                }
-            },
+        let most = endpoint.and_then(Endpoint::most_body);
+        let read = match most {
+            Some(most) => body::read(response, most, limit.until).await,
+            None => Read::TooLong(response),
         };
-        if let Held::Response(response) = &self.held {
-            (self.signal, self.replayed) = meaning(plan, status, response.headers(), bytes.as_deref(), too_early);
+        match read {
+            Read::Whole { response, body } => {
+                (self.signal, self.key_answer) = meaning(plan, status, response.headers(), Some(&body), too_early);
+                self.held = Held::Response(response);
+            }
+            Read::TooLong(response) => {
+                (self.signal, self.key_answer) = meaning(plan, status, response.headers(), None, too_early);
+                self.held = Held::Response(response);
+            }
+            Read::Lost(lost) => {
+                let (signal, key_answer) = meaning(plan, status, &lost.head.headers, None, too_early);
+                let is_final = plan.policy.reads_as_final(signal);
+                (self.signal, self.key_answer) = (if is_final { Signal::BodyLost(status) } else { signal }, key_answer);
+                self.cause = Cause::BodyLost;
+                self.waits_from = Instant::now();
+                self.held = Held::BodyLost(match (lost.loss, lost.error) {
+                    (Loss::Transport, Some(error)) => Ok(error),
+                    (Loss::Transport | Loss::TimeUp, _) => Err(limit.is),
+                });
+            }
         }
     }
 
@@ -198,34 +200,23 @@ impl Attempt {
     }
 }
 
-/// What an answer means here: the replay marker first, then the endpoint's verdict, its key contract, and last the policy's statuses.
-fn meaning(plan: &Plan, status: StatusCode, headers: &HeaderMap, body: Option<&[u8]>, too_early: TooEarly) -> (Signal, bool) {
+/// What an answer means here: the replay marker first, then the endpoint's verdict, then its key contract, last the policy's statuses.
+fn meaning(plan: &Plan, status: StatusCode, headers: &HeaderMap, body: Option<&[u8]>, too_early: TooEarly) -> (Signal, Option<KeyAnswer>) {
     let endpoint = plan.endpoint.as_ref();
-    let contract = endpoint.and_then(Endpoint::contract);
-    if contract.is_some_and(|contract| contract.marks_replay(headers)) {
-        return (Signal::Final(status), true);
-    }
-    let signal = match endpoint.and_then(|endpoint| endpoint.classify(&Answer::new(status, headers, body))) {
-        Some(Verdict::Final) => Signal::Final(status),
-        Some(Verdict::Resendable) => Signal::Resendable(status),
-        Some(Verdict::KeyInUse) => Signal::KeyInUse,
-        Some(Verdict::Forbidden) => Signal::Forbidden,
-        None if contract.is_some_and(|contract| contract.in_progress() == Some(status)) => Signal::KeyInUse,
-        None if status == StatusCode::TOO_EARLY && too_early == TooEarly::Heard => Signal::Final(status),
-        None => Signal::Answered(status),
+    let key_answer = endpoint.and_then(Endpoint::contract).and_then(|contract| contract.answer(status, headers));
+    let verdict = || endpoint.and_then(|endpoint| endpoint.classify(&Answer::new(status, headers, body)));
+    let signal = match key_answer {
+        Some(KeyAnswer::Replayed) => Signal::Final(status),
+        Some(KeyAnswer::InUse | KeyAnswer::Mismatch) | None => match (verdict(), key_answer) {
+            (Some(Verdict::Final), _) => Signal::Final(status),
+            (Some(Verdict::Resendable), _) => Signal::Resendable(status),
+            (Some(Verdict::KeyInUse), _) => Signal::KeyInUse,
+            (Some(Verdict::Forbidden), _) => Signal::Forbidden,
+            (None, Some(KeyAnswer::InUse)) => Signal::KeyInUse,
+            (None, Some(KeyAnswer::Mismatch)) => Signal::Final(status),
+            (None, _) if status == StatusCode::TOO_EARLY && too_early == TooEarly::Heard => Signal::Final(status),
+            (None, _) => Signal::Answered(status),
+        },
     };
-    (signal, false)
-}
-
-/// Whether the answer came from behind a redirect. Where nobody counted hops, another URL than the request's gives it away.
-fn was_redirected<'a>(slot: &'a SendSlot, url: &'a Url) -> impl FnOnce(&Response) -> bool + 'a {
-    move |response| match slot.redirected() {
-        Redirected::No => false,
-        Redirected::Yes => true,
-        Redirected::Unseen => {
-            // What reqwest says when a response was built by hand, as mocks do.
-            let placeholder = response.url().host_str() == Some("no.url.provided.local");
-            !placeholder && response.url() != url
-        }
-    }
+    (signal, key_answer)
 }

@@ -1,14 +1,13 @@
 //! The loop: send, decide, obey. It holds no opinion about statuses or methods.
 
 use std::{
-    borrow::Cow,
-    io, mem,
-    time::{Duration, SystemTime},
+    mem,
+    time::Duration,
 };
 
 use http::{Extensions, HeaderName, Method, StatusCode};
 use reqwest::{Request, Response, Url};
-use reqwest_middleware::{Next, Result};
+use reqwest_middleware::{Error, Next, Result};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::{
@@ -19,10 +18,10 @@ use crate::{
     drain,
     endpoint::{DeadlineCovers, Endpoint},
     error::{Failure, FailureSource, Misuse, RetryError},
-    key_source::OperationKey,
     observe::{self, Observers},
+    operation_key::OperationKey,
     origin::Origin,
-    policy::{BodySupply, Decision, Draw, Effect, Evidence, ResendPermit, RetryPolicy, Signal, Situation, StopReason},
+    policy::{Decision, Draw, Effect, Evidence, IdempotencyKey, KeyAnswer, ResendPermit, RetryPolicy, Signal, Situation, StopReason},
     probe::{Operation, ProbeVerdict},
     report::{AttemptRecord, Found, Outcome, ProbeRecord, Record, ReportSlot, RetryReport, TimeLimit},
     supply::Supply,
@@ -135,7 +134,7 @@ impl<'a> Run<'a> {
         }
         let (first, mut supply) = match Supply::split(request, self.plan, self.extensions) {
             Ok(split) => split,
-            Err(error) => return self.misused(Misuse::FactoryFailed(error)),
+            Err(error) => return self.misused(Misuse::FactoryFailed(Box::new(error))),
         };
         self.plan.account.deposit(self.started);
         let mut attempt = self.send(first).await;
@@ -209,13 +208,15 @@ impl<'a> Run<'a> {
         if !self.has_time_for_an_attempt() {
             return Resent::Stopped(attempt, StopReason::DeadlineTooNear);
         }
-        match supply.next(permit, self.sends < self.plan.policy.attempts().saturating_sub(1)) {
+        let is_last = self.sends.saturating_add(1) >= self.plan.policy.attempts() && !self.plan.has_probe();
+        let request = if is_last { supply.resend_last(permit) } else { supply.resend(permit) };
+        match request {
             Ok(request) => {
                 token.spend();
                 Resent::Sent(self.send(request).await)
             }
             Err(error) => {
-                attempt.held = Held::Unsupplied(error);
+                attempt.held = Held::Unsupplied(Box::new(error));
                 Resent::Stopped(attempt, StopReason::BodyConsumed)
             }
         }
@@ -232,8 +233,9 @@ impl<'a> Run<'a> {
         }
         token.spend();
         self.probes = self.probes.saturating_add(1);
-        let settles = attempt.ended;
-        match self.look(settles, supply, self.plan.deadline).await {
+        let look = self.look(attempt.ended, supply, self.plan.deadline).await;
+        attempt.waits_from = Instant::now();
+        match look {
             Look::Applied(response) => Probed::Applied(attempt, response),
             Look::Absent => {
                 self.evidence = Evidence::Unprocessed;
@@ -253,8 +255,7 @@ impl<'a> Run<'a> {
 
     /// Gives the connection of a response back and lets the pause pass, counted from the end of the attempt or of the last probe.
     async fn wait(&mut self, attempt: &mut Attempt, pause: Duration) {
-        let from = self.probe_records.last().filter(|_| self.probes > 0).map_or(attempt.ended, |probe| self.started + probe.ended());
-        let until = Deadline::at_after(from, pause);
+        let until = attempt.waits_from.checked_add(pause).map_or(Deadline::NONE, Deadline::at);
         if matches!(attempt.held, Held::Response(_)) {
             if let Held::Response(response) = mem::replace(&mut attempt.held, Held::GivenBack) {
                 observe::drained(drain::give_back(response, self.sending_until.earlier(until)).await);
@@ -329,55 +330,55 @@ impl<'a> Run<'a> {
     /// The probe found the operation applied: its response is the answer.
     fn reconciled(self, attempt: Attempt, response: Response) -> Result<Response> {
         let report = self.report(&attempt, StopReason::AnswerIsFinal, Outcome::Reconciled);
-        self.hand_back(attempt.extensions, response, Some(report))
+        self.hand_back(attempt.extensions, response, Some(report), Shown::Everywhere)
     }
 
     /// Every cell of the results table.
-    fn finish(self, attempt: Attempt, reason: StopReason) -> Result<Response> {
+    fn finish(self, mut attempt: Attempt, reason: StopReason) -> Result<Response> {
         let outcome = self.outcome(&attempt, reason);
-        let quiet = self.attempts.is_empty() && matches!(attempt.held, Held::Response(_));
-        if quiet {
-            observe::ended(self.plan, &self.method, &self.url, reason, outcome, self.sends);
-            let Held::Response(response) = attempt.held else { return self.nothing_sent() };
-            return self.hand_back(attempt.extensions, response, None);
+        let told = !self.attempts.is_empty();
+        let uneventful = self.sends <= 1 && reason == StopReason::AnswerIsFinal;
+        let held = mem::replace(&mut attempt.held, Held::GivenBack);
+        if let Held::Response(response) = held {
+            let report = told.then(|| self.report(&attempt, reason, outcome));
+            return self.hand_back(attempt.extensions, response, report, if uneventful { Shown::InSlot } else { Shown::Everywhere });
         }
         let report = self.report(&attempt, reason, outcome);
-        let status = attempt.status;
-        let marked_write = self.plan.is_write && self.plan.endpoint.is_some();
-        let uneventful = self.sends <= 1 && reason == StopReason::AnswerIsFinal;
-        let by_evidence = |source| {
-            let failure = Failure::new(report.clone(), self.key(), status, source);
-            match self.evidence {
-                Evidence::Unprocessed => RetryError::Unprocessed(failure),
-                Evidence::Unknown => RetryError::OutcomeUnknown(failure),
-            }
-        };
-        let plain = || Failure::new(report.clone(), self.key(), status, None);
-        let error = match attempt.held {
-            Held::Response(response) => {
-                self.fill(&report);
-                let shown = (!uneventful).then_some(report);
-                return self.hand_back(attempt.extensions, response, shown);
-            }
-            Held::Error(error @ reqwest_middleware::Error::Middleware(_)) => error,
-            Held::Error(reqwest_middleware::Error::Reqwest(error)) if marked_write => by_evidence(Some(FailureSource::Transport(error))).into(),
-            Held::Error(error @ reqwest_middleware::Error::Reqwest(_)) => error,
-            Held::TimedOut(_) | Held::GivenBack if marked_write => by_evidence(None).into(),
-            Held::TimedOut(TimeLimit::Deadline) if self.plan.is_write && self.evidence == Evidence::Unknown => by_evidence(None).into(),
-            Held::TimedOut(TimeLimit::Attempt) => RetryError::AttemptTimedOut(plain()).into(),
-            Held::TimedOut(TimeLimit::Deadline | TimeLimit::Client) | Held::GivenBack => RetryError::DeadlineExceeded(plain()).into(),
-            Held::Unsupplied(error) => by_evidence(Some(FailureSource::Supply(error))).into(),
-            Held::BodyLost(cause) if marked_write && matches!(attempt.signal, Signal::BodyLost(_)) => {
-                RetryError::BodyLost(Failure::new(report.clone(), self.key(), status, cause.ok().map(FailureSource::Transport))).into()
-            }
-            Held::BodyLost(cause) if marked_write => by_evidence(cause.ok().map(FailureSource::Transport)).into(),
-            Held::BodyLost(Ok(error)) => error.into(),
-            Held::BodyLost(Err(TimeLimit::Attempt)) => RetryError::AttemptTimedOut(plain()).into(),
-            Held::BodyLost(Err(TimeLimit::Deadline | TimeLimit::Client)) => RetryError::DeadlineExceeded(plain()).into(),
-        };
         self.fill(&report);
+        let error = self.error(held, &attempt, report);
         *self.extensions = attempt.extensions;
         Err(error)
+    }
+
+    /// Who is told what: a request that nothing marks keeps the transport's own error, a marked write learns whether it may have happened.
+    fn error(&self, held: Held, attempt: &Attempt, report: RetryReport) -> Error {
+        let marked_write = self.plan.is_write && self.plan.endpoint.is_some();
+        let failure = |source| Failure::new(report, self.key(), attempt.status, source);
+        let by_evidence = |failure| match self.evidence {
+            Evidence::Unprocessed => RetryError::Unprocessed(failure),
+            Evidence::Unknown => RetryError::OutcomeUnknown(failure),
+        };
+        match held {
+            Held::Error(error @ Error::Middleware(_)) => error,
+            Held::Error(Error::Reqwest(error)) if marked_write => by_evidence(failure(Some(FailureSource::Transport(error)))).into(),
+            Held::Error(error @ Error::Reqwest(_)) => error,
+            Held::Unsupplied(error) => by_evidence(failure(Some(FailureSource::Supply(error)))).into(),
+            Held::BodyLost(cause) if marked_write => {
+                let failure = failure(cause.ok().map(FailureSource::Transport));
+                if matches!(attempt.signal, Signal::BodyLost(_)) { RetryError::BodyLost(failure).into() } else { by_evidence(failure).into() }
+            }
+            Held::BodyLost(Ok(error)) => Error::Reqwest(error),
+            Held::TimedOut(_) | Held::GivenBack | Held::Response(_) if marked_write => by_evidence(failure(None)).into(),
+            Held::TimedOut(TimeLimit::Deadline) if self.plan.is_write => match self.evidence {
+                Evidence::Unprocessed => RetryError::DeadlineExceeded(failure(None)).into(),
+                Evidence::Unknown => RetryError::OutcomeUnknown(failure(None)).into(),
+            },
+            Held::TimedOut(TimeLimit::Attempt) | Held::BodyLost(Err(TimeLimit::Attempt)) => RetryError::AttemptTimedOut(failure(None)).into(),
+            Held::TimedOut(TimeLimit::Deadline | TimeLimit::Client)
+            | Held::BodyLost(Err(TimeLimit::Deadline | TimeLimit::Client))
+            | Held::GivenBack
+            | Held::Response(_) => RetryError::DeadlineExceeded(failure(None)).into(),
+        }
     }
 
     /// What is known. A read has no effect that could be unknown, so its answer is an answer.
@@ -391,43 +392,160 @@ impl<'a> Run<'a> {
             (true, StopReason::AnswerIsFinal) if echo && self.followed_unknown && self.plan.is_write => Outcome::AnsweredAfterUnknown,
             (true, StopReason::AnswerIsFinal) => Outcome::Answered,
             (true, _) if !self.plan.is_write => Outcome::Answered,
-            _ if self.evidence == Evidence::Unprocessed => Outcome::Unprocessed,
-            _ => Outcome::Unknown,
+            _ => self.outcome_by_evidence(),
         }
     }
-}
-// (continued)
-impl Run<'_> {
-    /// The deadline had passed before anything could be sent.
-    fn nothing_sent(self) -> Result<Response> {
-        let report = self.report_of(StopReason::DeadlineTooNear, self.outcome_of_nothing(), false);
-        self.fill(&report);
-        Err(RetryError::DeadlineExceeded(Failure::new(report, self.key(), None, None)).into())
-    }
 
-    /// Nothing was sent, because the request cannot be.
-    fn misused(self, misuse: Misuse) -> Result<Response> {
-        self.fill(&self.report_of(StopReason::Misused, self.outcome_of_nothing(), false));
-        Err(RetryError::Misused(misuse).into())
-    }
-
-    /// Nothing was sent now; with a key that was used before, that says nothing about then.
-    fn outcome_of_nothing(&self) -> Outcome {
+    fn outcome_by_evidence(&self) -> Outcome {
         match self.evidence {
             Evidence::Unprocessed => Outcome::Unprocessed,
             Evidence::Unknown => Outcome::Unknown,
         }
     }
 
-    fn hand_back(self, extensions: Extensions, mut response: Response, report: Option<RetryReport>) -> Result<Response> {
+    /// The deadline had passed before anything could be sent. With a key that was used before, that says nothing about then.
+    fn nothing_sent(self) -> Result<Response> {
+        let report = self.report_without_attempt(StopReason::DeadlineTooNear);
+        self.fill(&report);
+        Err(RetryError::DeadlineExceeded(Failure::new(report, self.key(), None, None)).into())
+    }
+
+    /// Nothing was sent, because the request cannot be.
+    fn misused(self, misuse: Misuse) -> Result<Response> {
+        self.fill(&self.report_without_attempt(StopReason::Misused));
+        Err(RetryError::Misused(misuse).into())
+    }
+
+    fn hand_back(self, extensions: Extensions, mut response: Response, report: Option<RetryReport>, shown: Shown) -> Result<Response> {
         *self.extensions = extensions;
         if let Some(report) = report {
-            self.plan.slot.iter().for_each(|slot| slot.fill(report.clone()));
-            response.extensions_mut().insert(report);
+            if let Some(slot) = &self.plan.slot {
+                slot.fill(report.clone());
+            }
+            if shown == Shown::Everywhere {
+                response.extensions_mut().insert(report);
+            }
         }
         Ok(match self.plan.deadline_covers {
             DeadlineCovers::Body => body::bounded(response, self.plan.deadline),
             DeadlineCovers::Head => response,
         })
+    }
+
+    // ===== the report =====
+
+    /// Notes the attempt that was decided about; later decisions about it (after probes) add to its record.
+    fn record(&mut self, attempt: &Attempt, situation: &Situation, decision: &Decision) {
+        let (pause, resend) = match decision {
+            Decision::Resend(permit) => (Some(permit.pause()), Some(permit.reason())),
+            Decision::Probe(pause) => (Some(*pause), None),
+            Decision::Return | Decision::Stop(_) => (None, None),
+        };
+        if let Some(last) = self.attempts.last_mut().filter(|last| last.number == self.sends) {
+            last.pause = last.pause.max(pause);
+            last.resend = resend;
+            return;
+        }
+        self.attempts.push(AttemptRecord {
+            number: self.sends,
+            started: attempt.started.saturating_duration_since(self.started),
+            took: attempt.ended.saturating_duration_since(attempt.started),
+            signal: attempt.signal,
+            status: attempt.status,
+            evidence: attempt.evidence,
+            cause: attempt.cause,
+            hint: attempt.hint.and_then(std::result::Result::ok),
+            time_left: situation.time_left,
+            pause,
+            resend,
+        });
+    }
+
+    fn report(&self, attempt: &Attempt, stop: StopReason, outcome: Outcome) -> RetryReport {
+        self.report_as(stop, outcome, attempt.key_answer)
+    }
+
+    fn report_without_attempt(&self, stop: StopReason) -> RetryReport {
+        self.report_as(stop, self.outcome_by_evidence(), None)
+    }
+
+    fn report_as(&self, stop: StopReason, outcome: Outcome, key_answer: Option<KeyAnswer>) -> RetryReport {
+        RetryReport::new(Record {
+            method: self.method.clone(),
+            origin: Origin::of(&self.url),
+            endpoint: self.plan.endpoint.as_ref().and_then(Endpoint::name).cloned(),
+            attempts: self.attempts.clone(),
+            probes: self.probe_records.clone(),
+            stop,
+            outcome,
+            evidence: self.evidence,
+            hint: self.hint,
+            key_was_sent: self.plan.key.is_some() && self.sends > 0,
+            key_answer,
+            took: self.started.elapsed(),
+            time_left: self.plan.deadline.time_left(),
+        })
+    }
+
+    fn fill(&self, report: &RetryReport) {
+        if let Some(slot) = &self.plan.slot {
+            slot.fill(report.clone());
+        }
+    }
+
+    fn key(&self) -> Option<IdempotencyKey> {
+        self.plan.key.as_ref().map(|key| key.key().clone())
+    }
+}
+
+/// A tenth of the deadline is kept for the last look of a write that can be asked about.
+fn sending_until(plan: &Plan) -> Deadline {
+    match plan.deadline.instant() {
+        Some(instant) if plan.is_write && plan.has_probe() => {
+            let kept = plan.deadline.time_left() / 10;
+            Deadline::at(instant.checked_sub(kept).unwrap_or(instant))
+        }
+        _ => plan.deadline,
+    }
+}
+
+/// Where a report is to be found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    /// One attempt brought a final answer: only who asked is told.
+    InSlot,
+    Everywhere,
+}
+
+/// What came of a resend.
+enum Resent {
+    Sent(Attempt),
+    Stopped(Attempt, StopReason),
+}
+
+/// What came of a probe between attempts.
+enum Probed {
+    /// There is something to decide again.
+    Open(Attempt),
+    Applied(Attempt, Response),
+    Stopped(Attempt, StopReason),
+}
+
+/// What one look found.
+enum Look {
+    Applied(Response),
+    Absent,
+    InProgress { settled_in: Option<Duration> },
+    Undecided,
+}
+
+impl Look {
+    const fn found(&self) -> Found {
+        match self {
+            Self::Applied(_) => Found::Applied,
+            Self::Absent => Found::Absent,
+            Self::InProgress { .. } => Found::InProgress,
+            Self::Undecided => Found::Undecided,
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What the caller gets when there is no answer to hand back: variants say what the caller may do next.
 
-use std::{error::Error, fmt, io};
+use std::{error::Error, fmt};
 
 use http::StatusCode;
 
@@ -46,7 +46,7 @@ struct FailureParts {
 /// What an error of ours was made from.
 pub(crate) enum FailureSource {
     Transport(reqwest::Error),
-    Supply(io::Error),
+    Supply(Box<dyn Error + Send + Sync>),
 }
 
 /// How a request was used wrongly.
@@ -66,7 +66,7 @@ pub enum Misuse {
     /// The key was first used so long ago that the server may have forgotten it: sending it is a new operation.
     KeyExpired,
     /// The factory of the request's body, or of the whole request, failed before the first attempt.
-    FactoryFailed(io::Error),
+    FactoryFailed(Box<dyn Error + Send + Sync>),
 }
 
 impl RetryError {
@@ -125,7 +125,7 @@ impl fmt::Display for RetryError {
 impl Error for RetryError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Misused(Misuse::FactoryFailed(error)) => Some(error),
+            Self::Misused(Misuse::FactoryFailed(error)) => Some(&**error),
             Self::Misused(Misuse::InvalidKey(error)) => Some(error),
             Self::Misused(_) => None,
             Self::OutcomeUnknown(failure)
@@ -134,7 +134,7 @@ impl Error for RetryError {
             | Self::AttemptTimedOut(failure)
             | Self::BodyLost(failure) => match &failure.0.source {
                 Some(FailureSource::Transport(error)) => Some(error),
-                Some(FailureSource::Supply(error)) => Some(error),
+                Some(FailureSource::Supply(error)) => Some(&**error),
                 None => None,
             },
         }

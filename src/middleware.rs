@@ -15,8 +15,8 @@ use crate::{
     deadline::Deadline,
     endpoint::{DeadlineCovers, Endpoint},
     error::{Misuse, RetryError},
-    key_source,
     observe::{Observer, Observers},
+    operation_key::OperationKey,
     policy::{BudgetLimits, Effect, IdempotencyKey, RetryPolicy},
     report::ReportSlot,
 };
@@ -147,7 +147,7 @@ impl Settings {
 
     /// Who wins, for policy and limits: request extension > endpoint > client. The scope caps the deadline; the earlier wins.
     async fn plan(&self, endpoint: Option<Endpoint>, request: &mut Request, extensions: &Extensions) -> Result<Plan, Misuse> {
-        let key = key_source::settle(request, endpoint.as_ref().and_then(Endpoint::contract), extensions.get())?;
+        let key = OperationKey::settle(request, endpoint.as_ref().and_then(Endpoint::contract), extensions.get())?;
         let chosen = |limit: Option<Duration>| limit.or(self.limit).map_or(Deadline::NONE, Deadline::after);
         let own = extensions.get::<Deadline>().copied().unwrap_or_else(|| chosen(endpoint.as_ref().and_then(Endpoint::limit)));
         let of_method = Effect::of_method(request.method());

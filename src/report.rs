@@ -12,7 +12,7 @@ use reqwest::Response;
 
 use crate::{
     origin::Origin,
-    policy::{Evidence, ResendReason, Signal, StopReason},
+    policy::{Evidence, KeyAnswer, ResendReason, Signal, StopReason},
 };
 
 /// What became of one operation: its attempts, why it ended and what is known about its effect.
@@ -34,7 +34,7 @@ pub(crate) struct Record {
     pub(crate) evidence: Evidence,
     pub(crate) hint: Option<Duration>,
     pub(crate) key_was_sent: bool,
-    pub(crate) replayed: bool,
+    pub(crate) key_answer: Option<KeyAnswer>,
     pub(crate) took: Duration,
     pub(crate) time_left: Duration,
 }
@@ -95,7 +95,13 @@ impl RetryReport {
     /// Whether the server marked the answer as the replay of an earlier one with the same key.
     #[must_use]
     pub fn replayed(&self) -> bool {
-        self.0.replayed
+        self.0.key_answer == Some(KeyAnswer::Replayed)
+    }
+
+    /// What the last answer says about the key it was sent under: a replay, a copy in progress, or a mismatch that is the caller's mistake.
+    #[must_use]
+    pub fn key_answer(&self) -> Option<KeyAnswer> {
+        self.0.key_answer
     }
 
     /// The operation's method.

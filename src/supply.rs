@@ -1,21 +1,22 @@
 //! Where the request of each attempt comes from: a clone, a factory, or nowhere.
 
-use std::io;
-
-use http::Extensions;
+use http::{Extensions, HeaderName};
 use reqwest::Request;
 
 use crate::{
     attempt_loop::Plan,
+    operation_key::OperationKey,
     policy::{BodySupply, ResendPermit},
-    replay::{self, ReplayBody, ReplayRequest},
+    replay::{self, ReplayBody, ReplayError, ReplayRequest},
 };
 
 /// What later attempts are made from. The first attempt gets the caller's own request.
 pub(crate) struct Supply {
-    /// The request without what the source adds; absent when nothing can need it.
+    /// The request, less what the source adds; absent when nothing can need it.
     template: Option<Request>,
     source: Source,
+    /// Headers that no factory may change.
+    kept: Vec<HeaderName>,
 }
 
 enum Source {
@@ -23,29 +24,43 @@ enum Source {
     Template,
     Body(ReplayBody),
     Request(ReplayRequest),
-    /// The body was a stream.
+    /// The body was a stream, or nothing can follow.
     Spent,
 }
 
 impl Supply {
     /// Splits a request into its first attempt and the supply of the later ones. A factory supplies the first attempt too when the
-    /// request has no body of its own. A request that can neither be cloned nor made anew is sent all the same, once.
-    pub(crate) fn split(mut request: Request, plan: &Plan, extensions: &Extensions) -> io::Result<(Request, Self)> {
+    /// request has no body of its own. A request that can be neither cloned nor made anew is sent all the same, once.
+    pub(crate) fn split(mut request: Request, plan: &Plan, extensions: &Extensions) -> Result<(Request, Self), ReplayError> {
+        let kept = plan.key.as_ref().map_or_else(Vec::new, |key| key.headers().to_vec());
         let source = if let Some(factory) = extensions.get::<ReplayRequest>() {
             Source::Request(factory.clone())
         } else if let Some(factory) = extensions.get::<ReplayBody>() {
             Source::Body(factory.clone())
         } else if !plan.may_resend() && !plan.has_probe() {
-            return Ok((request, Self { template: None, source: Source::Spent }));
+            return Ok((request, Self { template: None, source: Source::Spent, kept }));
         } else if let Some(template) = request.try_clone() {
-            return Ok((request, Self { template: Some(template), source: Source::Template }));
+            return Ok((request, Self { template: Some(template), source: Source::Template, kept }));
         } else {
             Source::Spent
         };
-        let template = replay::clone_without_body(&mut request);
-        let mut supply = Self { template, source };
-        let first = if request.body().is_none() { supply.make()?.unwrap_or(request) } else { request };
-        Ok((first, supply))
+        let supply = Self { template: Some(replay::clone_without_body(&mut request)), source, kept };
+        if request.body().is_none() {
+            request = supply.fill(request)?;
+        }
+        Ok((request, supply))
+    }
+
+    /// The request of the next attempt: this is where a permit is spent.
+    pub(crate) fn resend(&self, _permit: ResendPermit) -> Result<Request, ReplayError> {
+        let template = self.template.as_ref().and_then(Request::try_clone);
+        self.fill(template.ok_or(ReplayError::Spent)?)
+    }
+
+    /// As [`resend`](Self::resend), when no other attempt can follow: the template itself goes out.
+    pub(crate) fn resend_last(&mut self, _permit: ResendPermit) -> Result<Request, ReplayError> {
+        let template = self.template.take();
+        self.fill(template.ok_or(ReplayError::Spent)?)
     }
 
     /// Whether one more attempt can have the same body.
@@ -59,5 +74,16 @@ impl Supply {
     /// The operation's request as far as it is known, for a probe.
     pub(crate) fn template(&self) -> Option<&Request> {
         self.template.as_ref()
+    }
+
+    fn fill(&self, mut request: Request) -> Result<Request, ReplayError> {
+        match &self.source {
+            Source::Template | Source::Spent => Ok(request),
+            Source::Body(factory) => {
+                *request.body_mut() = Some(factory.make()?);
+                Ok(request)
+            }
+            Source::Request(factory) => factory.fill(request, &self.kept),
+        }
     }
 }

@@ -1,0 +1,86 @@
+//! The key of one operation: found, checked or made before the first attempt, and the same on every one.
+
+use std::time::{Duration, SystemTime};
+
+use http::{HeaderMap, HeaderName};
+use reqwest::Request;
+
+use crate::{
+    error::Misuse,
+    policy::{IdempotencyKey, KeyContract, KeySource},
+};
+
+/// The key an operation is sent with.
+pub(crate) struct OperationKey {
+    key: IdempotencyKey,
+    /// The key's header and its companion: what must be the same on every attempt, and belongs to no other request.
+    headers: Vec<HeaderName>,
+    /// Time from the key's first use to the start of this operation.
+    age: Duration,
+}
+
+impl OperationKey {
+    /// Settles the key of a request and writes it into the headers. The caller's own header is kept as it was written.
+    ///
+    /// # Errors
+    /// [`Misuse`], before anything is sent: a key without a contract, none where the caller must bring one, a malformed one, several, or
+    /// one that the server may have forgotten.
+    pub(crate) fn settle(
+        request: &mut Request,
+        contract: Option<&KeyContract>,
+        given: Option<&IdempotencyKey>,
+    ) -> Result<Option<Self>, Misuse> {
+        let Some(contract) = contract else {
+            return if given.is_some() { Err(Misuse::KeyWithoutContract) } else { Ok(None) };
+        };
+        let written = written(contract, request.headers())?;
+        let key = match (written.as_ref(), given, contract.source()) {
+            (Some(written), Some(given), _) if written != given => return Err(Misuse::SeveralKeys),
+            // The extension knows when the key was first used, the header does not.
+            (_, Some(given), _) => given.clone(),
+            (Some(written), None, _) => written.clone(),
+            (None, None, KeySource::Generate) => IdempotencyKey::random(),
+            (None, None, KeySource::CallerMust) => return Err(Misuse::MissingKey),
+        };
+        let now = SystemTime::now();
+        let age = key.first_use().map_or(Duration::ZERO, |first| now.duration_since(first).unwrap_or_default());
+        if age >= contract.remembered_for() {
+            return Err(Misuse::KeyExpired);
+        }
+        let mut headers = vec![contract.header().clone()];
+        let value = contract.encode(&key).map_err(Misuse::InvalidKey)?;
+        if written.is_none() {
+            request.headers_mut().insert(contract.header(), value);
+        }
+        if let Some((name, value)) = contract.first_sent(key.first_use().unwrap_or(now)) {
+            request.headers_mut().entry(&name).or_insert(value);
+            headers.push(name);
+        }
+        Ok(Some(Self { key, headers, age }))
+    }
+
+    pub(crate) fn key(&self) -> &IdempotencyKey {
+        &self.key
+    }
+
+    pub(crate) fn headers(&self) -> &[HeaderName] {
+        &self.headers
+    }
+
+    /// The key's age this long after the start of the operation.
+    pub(crate) fn age_after(&self, elapsed: Duration) -> Duration {
+        self.age.saturating_add(elapsed)
+    }
+
+    /// Whether the key says of itself that an earlier operation sent it.
+    pub(crate) fn was_used_before(&self) -> bool {
+        self.key.first_use().is_some()
+    }
+}
+
+fn written(contract: &KeyContract, headers: &HeaderMap) -> Result<Option<IdempotencyKey>, Misuse> {
+    if headers.get_all(contract.header()).iter().nth(1).is_some() {
+        return Err(Misuse::SeveralKeys);
+    }
+    contract.find(headers).transpose().map_err(Misuse::InvalidKey)
+}
