@@ -26,7 +26,7 @@ const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-repl
 /// result replayed, a 500 included. Only POST takes a key; GET and DELETE ignore it.
 ///
 /// Sources: <https://docs.stripe.com/api/idempotent_requests>; 400: <https://github.com/stripe/stripe-ruby/issues/503>; 409:
-/// <https://docs.stripe.com/error-low-level>.
+/// <https://docs.stripe.com/api/errors>.
 pub const STRIPE_V1: KeyContract = KeyContract::STRIPE;
 
 /// Stripe API v2: 30 days, for POST and DELETE. Successes are not repeated; failed work is carried out again. Which status a copy gets
