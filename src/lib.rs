@@ -15,6 +15,8 @@ mod catalog;
 #[cfg(feature = "middleware")]
 mod client;
 #[cfg(feature = "middleware")]
+mod cooldown;
+#[cfg(feature = "middleware")]
 mod deadline;
 #[cfg(feature = "middleware")]
 mod drain;
@@ -42,6 +44,8 @@ mod replay;
 mod report;
 #[cfg(feature = "middleware")]
 mod reuse_guard;
+#[cfg(feature = "middleware")]
+mod scope;
 #[cfg(feature = "testing")]
 pub mod testing;
 #[cfg(feature = "middleware")]
@@ -63,3 +67,8 @@ pub use client::SafeClientBuilder;
 pub use middleware::SafeRetry;
 #[cfg(feature = "middleware")]
 pub use witness::SendWitness;
+pub use budget::RetryBudget;
+#[cfg(feature = "middleware")]
+pub use cooldown::Cooldown;
+#[cfg(feature = "middleware")]
+pub use scope::ScopeKey;

@@ -29,6 +29,7 @@ mod protection;
 mod retry_after;
 mod signal;
 mod situation;
+mod throttle;
 #[cfg(feature = "serde")]
 mod trace;
 mod window;
@@ -45,6 +46,7 @@ pub use retry_after::{Hint, InvalidHint};
 pub(crate) use retry_after::{SECOND, decimal, server_time};
 pub use signal::{Evidence, RetryStatuses, Signal};
 pub use situation::{BodySupply, Situation};
+pub use throttle::{AdaptiveLimits, AdaptiveThrottle};
 
 use protection::{Key, Occasion, Protection, protect};
 

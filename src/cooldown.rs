@@ -1,0 +1,154 @@
+//! What one operation was told to wait, for the others to respect.
+//!
+//! A `Retry-After` is said to one request and meant for everybody in the scope of the limit. With a shared cool-down, the first who hears
+//! it holds back the others, who would only be told the same, each at the price of a request.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::Request;
+use tokio::time::Instant;
+
+use crate::policy::{Backoff, Draw};
+use crate::scope::{ScopeKey, Scopes, Scoping};
+
+/// Until when each origin asked to be left alone. A handle: clones share what they know, also across clients.
+///
+/// A cool-down is never shortened: the latest instant asked for wins. The 1024 scopes used last are remembered; one that was
+/// forgotten holds nobody back but the operations that were told to wait themselves.
+///
+/// # Examples
+/// ```
+/// use reqwest_safe_retry::{Cooldown, ScopeKey};
+/// use std::time::Duration;
+/// use tokio::time::Instant;
+///
+/// let cooldown = Cooldown::new();
+/// let scope = ScopeKey::of("search API");
+/// let now = Instant::now();
+/// let until = now + Duration::from_secs(30);
+/// cooldown.note(scope, until);
+/// cooldown.note(scope, now); // somebody else was told less
+/// assert_eq!(cooldown.release(scope, now), Some(until));
+/// assert_eq!(cooldown.release(scope, until), None);
+/// ```
+#[derive(Clone)]
+pub struct Cooldown {
+    scopes: Arc<Scopes<Instant>>,
+    scoping: Scoping,
+}
+
+impl Cooldown {
+    /// Nobody has been asked to wait yet. One scope per origin.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { scopes: Arc::new(Scopes::new()), scoping: Scoping::default() }
+    }
+
+    /// Replaces the scope of a wait: not the origin, but what this function says of each operation's first request, for example
+    /// origin and tenant where each tenant has a limit of its own. What is known stays shared with all clones of this handle.
+    #[must_use]
+    pub fn scoped_by(self, scope: impl Fn(&Request) -> ScopeKey + Send + Sync + 'static) -> Self {
+        Self { scoping: Scoping::by(scope), ..self }
+    }
+
+    /// The scope of a request.
+    #[must_use]
+    pub fn scope(&self, request: &Request) -> ScopeKey {
+        self.scoping.key(request)
+    }
+
+    /// Holds the scope back until then, or longer where somebody has already asked for longer.
+    pub fn note(&self, scope: ScopeKey, until: Instant) {
+        self.scopes.enter(scope, || until, |known| *known = until.max(*known));
+    }
+
+    /// The instant before which nothing may be resent in this scope; `None` when it has passed.
+    #[must_use]
+    pub fn release(&self, scope: ScopeKey, now: Instant) -> Option<Instant> {
+        self.scopes.find(scope, |until| *until).filter(|until| *until > now)
+    }
+
+    /// A wait and up to a quarter of it on top, so that all who were held back do not come back at once. Never less than the wait.
+    #[must_use]
+    pub fn spread(wait: Duration, draw: Draw) -> Duration {
+        let quarter = wait / 4;
+        wait.saturating_add(Backoff::doubling(quarter, quarter).pause(1, draw))
+    }
+}
+
+impl Default for Cooldown {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Cooldown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cooldown").field("scopes", &self.scopes.len()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use reqwest::Method;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_cool_down_is_never_shortened() {
+        let (cooldown, scope, now) = (Cooldown::new(), ScopeKey::of("a"), Instant::now());
+        for (asked, kept) in [(5, 5), (3, 5), (9, 9), (0, 9)] {
+            cooldown.note(scope, now + SECOND * asked);
+            assert_eq!(cooldown.release(scope, now), Some(now + SECOND * kept), "after {asked}");
+        }
+    }
+
+    #[test]
+    fn a_cool_down_ends_when_it_was_asked_to() {
+        let (cooldown, scope, now) = (Cooldown::new(), ScopeKey::of("a"), Instant::now());
+        assert_eq!(cooldown.release(scope, now), None, "nobody asked");
+        cooldown.note(scope, now + SECOND);
+        assert_eq!(cooldown.release(scope, now + SECOND - Duration::from_nanos(1)), Some(now + SECOND));
+        assert_eq!(cooldown.release(scope, now + SECOND), None);
+    }
+
+    #[test]
+    fn scopes_do_not_hold_each_other_back_and_clones_do() {
+        let (cooldown, now) = (Cooldown::new(), Instant::now());
+        let scope = |url: &str| cooldown.scope(&Request::new(Method::GET, url.parse().unwrap()));
+        cooldown.note(scope("https://one.example/a"), now + SECOND);
+        assert_eq!(cooldown.clone().release(scope("https://one.example/b?c"), now), Some(now + SECOND));
+        assert_eq!(cooldown.release(scope("https://other.example/a"), now), None);
+    }
+
+    #[test]
+    fn the_scope_of_the_user_replaces_the_origin() {
+        let cooldown = Cooldown::new().scoped_by(|request| ScopeKey::of(request.method()));
+        let scope = |url: &str| cooldown.scope(&Request::new(Method::GET, url.parse().unwrap()));
+        assert_eq!(scope("https://one.example/"), scope("https://other.example/"));
+    }
+
+    #[test]
+    fn a_flood_of_scopes_is_not_remembered_but_one_in_use_is() {
+        let (cooldown, held, now) = (Cooldown::new(), ScopeKey::of("in use"), Instant::now());
+        cooldown.note(held, now + SECOND);
+        for stranger in 0..10_000_u32 {
+            cooldown.note(ScopeKey::of(&stranger), now + SECOND);
+            assert!(cooldown.release(held, now).is_some());
+        }
+        assert_eq!(format!("{cooldown:?}"), "Cooldown { scopes: 1024 }");
+    }
+
+    proptest! {
+        #[test]
+        fn a_spread_wait_is_never_shorter_and_at_most_a_quarter_longer(wait: Duration, bits: u64) {
+            let spread = Cooldown::spread(wait, Draw::new(bits));
+            prop_assert!(wait <= spread && spread <= wait.saturating_add(wait / 4));
+        }
+    }
+}
