@@ -13,6 +13,7 @@ use super::fault::{Act, Fault};
 use super::fault_server::Shared;
 use super::recorded::{Extent, Recorded};
 use super::request_reader::{Head, Remaining};
+use super::script::Script;
 
 /// The longest head that is read; a longer one ends the connection.
 const HEAD_LIMIT: usize = 1 << 20;
@@ -35,6 +36,20 @@ impl Socket for TcpStream {
     }
 }
 
+/// Makes the socket's end a reset (RST) instead of an orderly close.
+#[allow(deprecated, reason = "tokio's successor, `set_zero_linger`, is newer than the oldest tokio supported; zero never blocks")]
+pub(super) fn reset_when_dropped(tcp: &TcpStream) -> io::Result<()> {
+    tcp.set_linger(Some(Duration::ZERO))
+}
+
+/// Where the faults come from.
+pub(super) enum Faults {
+    /// From a list.
+    Steps(Script<Fault>),
+    /// From a function of the whole request and its number.
+    Handler(Box<dyn Fn(&Recorded, usize) -> Fault + Send + Sync>),
+}
+
 /// Whether the connection waits for another request.
 #[derive(PartialEq, Eq)]
 enum Then {
@@ -46,40 +61,52 @@ pub(super) struct Connection<S> {
     socket: S,
     number: usize,
     shared: Arc<Shared>,
+    faults: Arc<Faults>,
     unread: BytesMut,
     /// The request being read: its place in the ledger and what is still to come.
     current: Option<(usize, Remaining)>,
 }
 
 impl<S: Socket> Connection<S> {
-    pub(super) fn new(socket: S, number: usize, shared: Arc<Shared>) -> Self {
-        Self { socket, number, shared, unread: BytesMut::new(), current: None }
+    pub(super) fn new(socket: S, number: usize, shared: Arc<Shared>, faults: Arc<Faults>) -> Self {
+        Self { socket, number, shared, faults, unread: BytesMut::new(), current: None }
     }
 
     /// Serves until either side ends it. An I/O error is the client leaving, which is no news here.
     pub(super) async fn serve(mut self) -> io::Result<()> {
-        if let Some(fault) = self.shared.script.step_on_accept() {
+        if let Some(fault) = self.fault_on_accept() {
             if self.play(&fault).await? == Then::Ended {
                 return Ok(());
             }
         }
         loop {
             self.first_byte().await?;
-            let fault = match self.shared.script.step() {
-                Some(fault) => fault,
-                None => self.handled().await?,
-            };
+            let fault = self.next_fault().await?;
             if self.play(&fault).await? == Then::Ended {
                 return Ok(());
             }
         }
     }
 
-    /// Lets the server's handler choose, which needs the whole request.
-    async fn handled(&mut self) -> io::Result<Fault> {
-        let place = self.read_body(usize::MAX).await?;
-        let request = self.shared.ledger.request(place).ok_or(io::ErrorKind::NotFound)?;
-        Ok(self.shared.script.handle(&request, place + 1))
+    /// The next fault, if it acts before the client speaks.
+    fn fault_on_accept(&self) -> Option<Fault> {
+        match &*self.faults {
+            Faults::Steps(script) => script.take_if(Fault::acts_on_accept),
+            Faults::Handler(_) => None,
+        }
+    }
+
+    /// The fault for the request that has begun to arrive. A handler chooses it by the whole request.
+    async fn next_fault(&mut self) -> io::Result<Fault> {
+        let faults = Arc::clone(&self.faults);
+        match &*faults {
+            Faults::Steps(script) => Ok(script.take()),
+            Faults::Handler(choose) => {
+                let place = self.read_body(usize::MAX).await?;
+                let request = self.shared.ledger.request(place).ok_or(io::ErrorKind::NotFound)?;
+                Ok(choose(&request, place + 1))
+            }
+        }
     }
 
     async fn play(&mut self, fault: &Fault) -> io::Result<Then> {
@@ -117,7 +144,7 @@ impl<S: Socket> Connection<S> {
                 return Ok(Then::Ended);
             }
             Act::Reset => {
-                self.socket.tcp().set_linger(Some(Duration::ZERO))?;
+                reset_when_dropped(self.socket.tcp())?;
                 return Ok(Then::Ended);
             }
             Act::Hang => {

@@ -2,16 +2,18 @@
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use reqwest::Url;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::connection::Connection;
+use super::connection::{Connection, Faults};
 use super::fault::Fault;
 use super::ledger::Ledger;
 use super::recorded::Recorded;
+use super::script::Script;
 
 /// The most connections served at once; a client that opens more waits in the listener's queue. Keeps a runaway test from eating the machine.
 const MOST_CONNECTIONS: usize = 1024;
@@ -55,7 +57,6 @@ pub struct FaultServer {
 pub(super) struct Shared {
     pub(super) base: Url,
     pub(super) ledger: Ledger,
-    pub(super) script: Script,
 }
 
 impl FaultServer {
@@ -64,7 +65,8 @@ impl FaultServer {
     /// # Panics
     /// Panics if the loopback can't be listened on.
     pub async fn start(steps: impl IntoIterator<Item = Fault>) -> Self {
-        Self::listen("http", Script::steps(steps), serve_plain).await
+        let faults = Arc::new(Faults::Steps(Script::new(steps, Fault::status(200))));
+        Self::listen("http", serve_plain(faults)).await
     }
 
     /// Starts a server whose steps are chosen by a function of the whole request and its number (the first is 1).
@@ -74,18 +76,18 @@ impl FaultServer {
     /// # Panics
     /// Panics if the loopback can't be listened on.
     pub async fn with(handler: impl Fn(&Recorded, usize) -> Fault + Send + Sync + 'static) -> Self {
-        Self::listen("http", Script::Handler(Box::new(handler)), serve_plain).await
+        Self::listen("http", serve_plain(Arc::new(Faults::Handler(Box::new(handler))))).await
     }
 
     /// Listens and has every connection served by `serve`.
-    pub(super) async fn listen<F>(scheme: &str, script: Script, serve: impl Fn(TcpStream, usize, Arc<Shared>) -> F + Send + 'static) -> Self
+    pub(super) async fn listen<F>(scheme: &str, serve: impl Fn(TcpStream, usize, Arc<Shared>) -> F + Send + 'static) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
         let bound = listener.and_then(|listener| listener.local_addr().map(|address| (listener, address)));
         let (listener, address) = bound.unwrap_or_else(|error| panic!("the loopback can't be listened on: {error}"));
-        let shared = Arc::new(Shared { base: base_url(scheme, address), ledger: Ledger::new(), script });
+        let shared = Arc::new(Shared { base: base_url(scheme, address), ledger: Ledger::new() });
         let listening = tokio::spawn(accept(listener, Arc::clone(&shared), serve));
         Self { shared, listening }
     }
@@ -234,55 +236,13 @@ where
     }
 }
 
-async fn serve_plain(socket: TcpStream, number: usize, shared: Arc<Shared>) {
-    drop(Connection::new(socket, number, shared).serve().await);
+fn serve_plain(faults: Arc<Faults>) -> impl Fn(TcpStream, usize, Arc<Shared>) -> BoxFuture<'static, ()> {
+    move |socket, number, shared| {
+        let connection = Connection::new(socket, number, shared, Arc::clone(&faults));
+        Box::pin(async { drop(connection.serve().await) })
+    }
 }
 
 fn base_url(scheme: &str, address: SocketAddr) -> Url {
     Url::parse(&format!("{scheme}://{address}/")).unwrap_or_else(|error| panic!("{address} can't be part of a URL: {error}"))
-}
-
-/// Which fault comes next.
-pub(super) enum Script {
-    Steps { steps: Vec<Fault>, next: Mutex<usize> },
-    Handler(Box<dyn Fn(&Recorded, usize) -> Fault + Send + Sync>),
-}
-
-impl Script {
-    pub(super) fn steps(steps: impl IntoIterator<Item = Fault>) -> Self {
-        let mut steps: Vec<_> = steps.into_iter().collect();
-        if steps.is_empty() {
-            steps.push(Fault::status(200));
-        }
-        Self::Steps { steps, next: Mutex::new(0) }
-    }
-
-    /// Takes the next step if it acts before the client speaks.
-    pub(super) fn step_on_accept(&self) -> Option<Fault> {
-        self.step_if(Fault::acts_on_accept)
-    }
-
-    /// Takes the next step; `None` if a handler must choose it.
-    pub(super) fn step(&self) -> Option<Fault> {
-        self.step_if(|_| true)
-    }
-
-    fn step_if(&self, wanted: impl FnOnce(&Fault) -> bool) -> Option<Fault> {
-        match self {
-            Self::Steps { steps, next } => {
-                let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
-                let step = steps.get(*next).or(steps.last()).filter(|step| wanted(step))?;
-                *next += 1;
-                Some(step.clone())
-            }
-            Self::Handler(_) => None,
-        }
-    }
-
-    pub(super) fn handle(&self, request: &Recorded, number: usize) -> Fault {
-        match self {
-            Self::Handler(handler) => handler(request, number),
-            Self::Steps { .. } => Fault::status(500),
-        }
-    }
 }

@@ -18,16 +18,25 @@ mod connection;
 mod draws;
 mod fault;
 mod fault_server;
+#[cfg(feature = "testing-h2")]
+mod h2;
 mod ledger;
 mod recorded;
 mod request_reader;
+mod script;
 mod scripted;
 mod step;
+#[cfg(feature = "testing-tls")]
+mod tls;
 mod transport_error;
 
 pub use draws::Draws;
 pub use fault::{Act, Fault};
 pub use fault_server::FaultServer;
+#[cfg(feature = "testing-h2")]
+pub use h2::{H2Fault, H2Reason};
 pub use recorded::Recorded;
 pub use scripted::Scripted;
 pub use step::Step;
+#[cfg(feature = "testing-tls")]
+pub use tls::{Handshake, Tls};

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::ledger::{Ledger, Seen};
 use super::recorded::{Extent, Recorded};
+use super::script::Script;
 use super::step::{End, Step, Taken};
 use super::transport_error::TransportError;
 
@@ -47,8 +48,7 @@ use super::transport_error::TransportError;
 pub struct Scripted(Arc<State>);
 
 struct State {
-    steps: Vec<Step>,
-    next: Mutex<usize>,
+    script: Script<Step>,
     ledger: Ledger,
     /// When each send ended, by its place in the ledger.
     ends: Mutex<Vec<Option<Instant>>>,
@@ -58,7 +58,8 @@ impl Scripted {
     /// Plays these steps; the last one repeats. Without any step it answers 200.
     #[must_use]
     pub fn new(steps: impl IntoIterator<Item = Step>) -> Self {
-        Self(Arc::new(State { steps: steps.into_iter().collect(), next: Mutex::default(), ledger: Ledger::new(), ends: Mutex::default() }))
+        let script = Script::new(steps, Step::status(200));
+        Self(Arc::new(State { script, ledger: Ledger::new(), ends: Mutex::default() }))
     }
 
     /// Answers every send with this status.
@@ -128,19 +129,12 @@ impl Scripted {
     pub fn assert_pauses(&self, wanted: impl IntoIterator<Item = Duration>) {
         assert_eq!(self.pauses(), wanted.into_iter().collect::<Vec<_>>(), "the pauses between sends");
     }
-
-    fn step(&self) -> Step {
-        let mut next = self.0.next.lock().unwrap_or_else(PoisonError::into_inner);
-        let step = self.0.steps.get(*next).or(self.0.steps.last()).cloned();
-        *next += 1;
-        step.unwrap_or_else(|| Step::status(200))
-    }
 }
 
 #[async_trait::async_trait]
 impl Middleware for Scripted {
     async fn handle(&self, mut request: Request, _: &mut Extensions, _: Next<'_>) -> Result<Response> {
-        let step = self.step();
+        let step = self.0.script.take();
         let place = self.0.ledger.enter(recorded(&request));
         let _ending = Ending { state: &self.0, place };
         if step.taken == Taken::Whole && self.take(&mut request, place).await.is_err() {
@@ -208,6 +202,6 @@ fn recorded(request: &Request) -> Recorded {
 
 impl fmt::Debug for Scripted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scripted").field("steps", &self.0.steps).field("ledger", &self.0.ledger).finish()
+        f.debug_struct("Scripted").field("script", &self.0.script).field("ledger", &self.0.ledger).finish()
     }
 }
