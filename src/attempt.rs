@@ -76,7 +76,7 @@ pub(crate) fn inside() -> Extensions {
 
 /// Sends once. The attempt gets the shorter of its own limit and the time left, and its own clone of the extensions.
 pub(crate) async fn send(
-    plan: &Plan,
+    plan: &Plan<'_>,
     url: &Url,
     request: Request,
     extensions: &Extensions,
@@ -128,15 +128,7 @@ struct Limit {
 }
 
 impl Attempt {
-    async fn answered(
-        &mut self,
-        plan: &Plan,
-        response: Response,
-        limit: Limit,
-        slot: &SendSlot,
-        url: &Url,
-        too_early: TooEarly,
-    ) {
+    async fn answered(&mut self, plan: &Plan<'_>, response: Response, limit: Limit, slot: &SendSlot, url: &Url, too_early: TooEarly) {
         let status = response.status();
         let endpoint = plan.endpoint.as_ref();
         self.hint = Hint::parse(response.headers(), SystemTime::now());
@@ -145,7 +137,7 @@ impl Attempt {
         // An answer from behind a redirect speaks for the last hop only; the first one may have acted.
         let refused = endpoint.is_some_and(|endpoint| endpoint.trusts_refusal(status));
         let evidence = if refused { Evidence::Unprocessed } else { Evidence::of_status(status) };
-        self.evidence = if evidence == Evidence::Unprocessed { slot.refusal(url, &response) } else { evidence };
+        self.evidence = if evidence == Evidence::Unprocessed { refusal(slot, url, &response) } else { evidence };
 
         let most = endpoint.and_then(Endpoint::most_body);
         let read = match most {
@@ -163,8 +155,12 @@ impl Attempt {
             }
             Read::Lost(lost) => {
                 let (signal, key_answer) = meaning(plan, status, &lost.head.headers, None, too_early);
-                let is_final = plan.policy.reads_as_final(signal);
-                (self.signal, self.key_answer) = (if is_final { Signal::BodyLost(status) } else { signal }, key_answer);
+                self.key_answer = key_answer;
+                self.signal = match signal {
+                    Signal::Final(status) => Signal::BodyLost(status),
+                    Signal::Answered(status) if !plan.policy.statuses().contains(status) => Signal::BodyLost(status),
+                    open => open,
+                };
                 self.cause = Cause::BodyLost;
                 self.waits_from = Instant::now();
                 self.held = Held::BodyLost(match (lost.loss, lost.error) {
@@ -201,7 +197,13 @@ impl Attempt {
 }
 
 /// What an answer means here: the replay marker first, then the endpoint's verdict, then its key contract, last the policy's statuses.
-fn meaning(plan: &Plan, status: StatusCode, headers: &HeaderMap, body: Option<&[u8]>, too_early: TooEarly) -> (Signal, Option<KeyAnswer>) {
+fn meaning(
+    plan: &Plan<'_>,
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: Option<&[u8]>,
+    too_early: TooEarly,
+) -> (Signal, Option<KeyAnswer>) {
     let endpoint = plan.endpoint.as_ref();
     let key_answer = endpoint.and_then(Endpoint::contract).and_then(|contract| contract.answer(status, headers));
     let verdict = || endpoint.and_then(|endpoint| endpoint.classify(&Answer::new(status, headers, body)));
@@ -219,4 +221,13 @@ fn meaning(plan: &Plan, status: StatusCode, headers: &HeaderMap, body: Option<&[
         },
     };
     (signal, key_answer)
+}
+
+/// What an answer that refuses the request proves. Where nobody counted redirects, another URL than the request's gives one away.
+fn refusal(slot: &SendSlot, url: &Url, response: &Response) -> Evidence {
+    slot.refusal().unwrap_or_else(|| {
+        // What reqwest says when a response was built by hand, as mocks do.
+        let by_hand = response.url().host_str() == Some("no.url.provided.local");
+        if by_hand || response.url() == url { Evidence::Unprocessed } else { Evidence::Unknown }
+    })
 }

@@ -1,9 +1,6 @@
 //! The loop: send, decide, obey. It holds no opinion about statuses or methods.
 
-use std::{
-    mem,
-    time::Duration,
-};
+use std::{mem, time::Duration};
 
 use http::{Extensions, HeaderName, Method, StatusCode};
 use reqwest::{Request, Response, Url};
@@ -13,7 +10,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use crate::{
     attempt::{self, Attempt, Held, TooEarly},
     body,
-    budget::BudgetAccount,
+    budget::{BudgetAccount, Withdrawal},
     deadline::Deadline,
     drain,
     endpoint::{DeadlineCovers, Endpoint},
@@ -23,13 +20,14 @@ use crate::{
     origin::Origin,
     policy::{Decision, Draw, Effect, Evidence, IdempotencyKey, KeyAnswer, ResendPermit, RetryPolicy, Signal, Situation, StopReason},
     probe::{Operation, ProbeVerdict},
+    replay::ReplayError,
     report::{AttemptRecord, Found, Outcome, ProbeRecord, Record, ReportSlot, RetryReport, TimeLimit},
     supply::Supply,
     witness::Watch,
 };
 
 /// Everything that was settled before the first attempt.
-pub(crate) struct Plan {
+pub(crate) struct Plan<'a> {
     pub(crate) policy: RetryPolicy,
     pub(crate) effect: Effect,
     pub(crate) is_write: bool,
@@ -39,14 +37,15 @@ pub(crate) struct Plan {
     /// Present on marked requests.
     pub(crate) endpoint: Option<Endpoint>,
     pub(crate) key: Option<OperationKey>,
-    pub(crate) account: BudgetAccount,
+    /// Absent on requests that are left alone.
+    pub(crate) account: Option<BudgetAccount<'a>>,
     pub(crate) slot: Option<ReportSlot>,
     pub(crate) observers: Observers,
     #[cfg(feature = "testing")]
     pub(crate) draws: Option<crate::testing::Draws>,
 }
 
-impl Plan {
+impl Plan<'_> {
     /// The body is watched only where the verdict matters: writes that nothing else protects.
     pub(crate) fn watch(&self) -> Watch {
         match self.effect {
@@ -65,6 +64,11 @@ impl Plan {
         self.endpoint.as_ref().is_some_and(|endpoint| endpoint.probe().is_some())
     }
 
+    /// Takes the token for one resend or probe; `None`: the budget is spent.
+    fn withdraw(&self) -> Option<Withdrawal> {
+        self.account.and_then(|account| account.withdraw(Instant::now(), self.draw()))
+    }
+
     fn draw(&self) -> Draw {
         #[cfg(feature = "testing")]
         if let Some(draws) = &self.draws {
@@ -75,14 +79,37 @@ impl Plan {
 }
 
 /// Runs one operation to its end.
-pub(crate) async fn run(plan: Plan, request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
-    let span = observe::operation(&plan, request.method(), request.url());
-    observe::within(span, Run::new(&plan, &request, extensions, next).run(request)).await
+pub(crate) async fn run(plan: Plan<'_>, request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
+    let run = Run::new(&plan, &request, extensions, next);
+    let (method, url) = (run.method.clone(), run.url.clone());
+    observe::operation(&plan, &method, &url, run.run(request)).await
+}
+
+/// The error of a request that was used wrongly: nothing was sent, and a report without attempts says so.
+pub(crate) fn misused(misuse: Misuse, request: &Request, extensions: &Extensions) -> Error {
+    if let Some(slot) = extensions.get::<ReportSlot>() {
+        slot.fill(RetryReport::new(Record {
+            method: request.method().clone(),
+            origin: Origin::of(request.url()),
+            endpoint: None,
+            attempts: Vec::new(),
+            probes: Vec::new(),
+            stop: StopReason::Misused,
+            outcome: Outcome::Unprocessed,
+            evidence: Evidence::Unprocessed,
+            hint: None,
+            key_was_sent: false,
+            key_answer: None,
+            took: Duration::ZERO,
+            time_left: Duration::MAX,
+        }));
+    }
+    RetryError::Misused(misuse).into()
 }
 
 /// One operation on its way.
 struct Run<'a> {
-    plan: &'a Plan,
+    plan: &'a Plan<'a>,
     next: Next<'a>,
     extensions: &'a mut Extensions,
     method: Method,
@@ -104,7 +131,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(plan: &'a Plan, request: &Request, extensions: &'a mut Extensions, next: Next<'a>) -> Self {
+    fn new(plan: &'a Plan<'a>, request: &Request, extensions: &'a mut Extensions, next: Next<'a>) -> Self {
         let used_before = plan.key.as_ref().is_some_and(OperationKey::was_used_before);
         Self {
             plan,
@@ -134,9 +161,11 @@ impl<'a> Run<'a> {
         }
         let (first, mut supply) = match Supply::split(request, self.plan, self.extensions) {
             Ok(split) => split,
-            Err(error) => return self.misused(Misuse::FactoryFailed(Box::new(error))),
+            Err(error) => return self.unsupplied(error),
         };
-        self.plan.account.deposit(self.started);
+        if let Some(account) = self.plan.account {
+            account.deposit(self.started);
+        }
         let mut attempt = self.send(first).await;
         loop {
             match self.decide(&attempt, &supply) {
@@ -181,7 +210,7 @@ impl<'a> Run<'a> {
         if !uneventful || self.plan.slot.is_some() {
             self.record(attempt, &situation, &decision);
         }
-        observe::decided(self.plan, &self.method, &self.url, attempt, &situation, &decision);
+        observe::decided(self.plan, attempt, &situation, &decision);
         decision
     }
 
@@ -201,7 +230,7 @@ impl<'a> Run<'a> {
 
     /// One resend: the budget pays, the old connection goes back, the pause passes, the permit is spent.
     async fn resend(&mut self, mut attempt: Attempt, supply: &mut Supply, permit: ResendPermit) -> Resent {
-        let Some(token) = self.plan.account.withdraw(Instant::now(), self.plan.draw()) else {
+        let Some(token) = self.plan.withdraw() else {
             return Resent::Stopped(attempt, StopReason::BudgetSpent);
         };
         self.wait(&mut attempt, permit.pause()).await;
@@ -224,7 +253,7 @@ impl<'a> Run<'a> {
 
     /// One probe: the budget pays, the old connection goes back, the pause passes, the probe is asked.
     async fn probe(&mut self, mut attempt: Attempt, supply: &Supply, pause: Duration) -> Probed {
-        let Some(token) = self.plan.account.withdraw(Instant::now(), self.plan.draw()) else {
+        let Some(token) = self.plan.withdraw() else {
             return Probed::Stopped(attempt, StopReason::BudgetSpent);
         };
         self.wait(&mut attempt, pause).await;
@@ -298,13 +327,14 @@ impl<'a> Run<'a> {
             ProbeVerdict::InProgress => Look::InProgress { settled_in: None },
             ProbeVerdict::Undecided => Look::Undecided,
         };
-        self.probe_records.push(ProbeRecord {
+        let record = ProbeRecord {
             after_attempt: self.sends,
             started: asked.saturating_duration_since(self.started),
             took: asked.elapsed(),
             found: look.found(),
-        });
-        observe::probed(self.plan, &self.method, &self.url, self.probe_records.last());
+        };
+        observe::probed(self.plan, &record);
+        self.probe_records.push(record);
         look
     }
 
@@ -365,7 +395,11 @@ impl<'a> Run<'a> {
             Held::Unsupplied(error) => by_evidence(failure(Some(FailureSource::Supply(error)))).into(),
             Held::BodyLost(cause) if marked_write => {
                 let failure = failure(cause.ok().map(FailureSource::Transport));
-                if matches!(attempt.signal, Signal::BodyLost(_)) { RetryError::BodyLost(failure).into() } else { by_evidence(failure).into() }
+                if matches!(attempt.signal, Signal::BodyLost(_)) {
+                    RetryError::BodyLost(failure).into()
+                } else {
+                    by_evidence(failure).into()
+                }
             }
             Held::BodyLost(Ok(error)) => Error::Reqwest(error),
             Held::TimedOut(_) | Held::GivenBack | Held::Response(_) if marked_write => by_evidence(failure(None)).into(),
@@ -373,7 +407,9 @@ impl<'a> Run<'a> {
                 Evidence::Unprocessed => RetryError::DeadlineExceeded(failure(None)).into(),
                 Evidence::Unknown => RetryError::OutcomeUnknown(failure(None)).into(),
             },
-            Held::TimedOut(TimeLimit::Attempt) | Held::BodyLost(Err(TimeLimit::Attempt)) => RetryError::AttemptTimedOut(failure(None)).into(),
+            Held::TimedOut(TimeLimit::Attempt) | Held::BodyLost(Err(TimeLimit::Attempt)) => {
+                RetryError::AttemptTimedOut(failure(None)).into()
+            }
             Held::TimedOut(TimeLimit::Deadline | TimeLimit::Client)
             | Held::BodyLost(Err(TimeLimit::Deadline | TimeLimit::Client))
             | Held::GivenBack
@@ -410,10 +446,10 @@ impl<'a> Run<'a> {
         Err(RetryError::DeadlineExceeded(Failure::new(report, self.key(), None, None)).into())
     }
 
-    /// Nothing was sent, because the request cannot be.
-    fn misused(self, misuse: Misuse) -> Result<Response> {
+    /// Nothing was sent, because the first attempt could not be supplied.
+    fn unsupplied(self, error: ReplayError) -> Result<Response> {
         self.fill(&self.report_without_attempt(StopReason::Misused));
-        Err(RetryError::Misused(misuse).into())
+        Err(RetryError::Misused(Misuse::FactoryFailed(Box::new(error))).into())
     }
 
     fn hand_back(self, extensions: Extensions, mut response: Response, report: Option<RetryReport>, shown: Shown) -> Result<Response> {
@@ -499,7 +535,7 @@ impl<'a> Run<'a> {
 }
 
 /// A tenth of the deadline is kept for the last look of a write that can be asked about.
-fn sending_until(plan: &Plan) -> Deadline {
+fn sending_until(plan: &Plan<'_>) -> Deadline {
     match plan.deadline.instant() {
         Some(instant) if plan.is_write && plan.has_probe() => {
             let kept = plan.deadline.time_left() / 10;

@@ -82,7 +82,6 @@ impl RetryBudget {
     }
 
     /// The account that pays for one operation.
-    #[cfg_attr(not(test), expect(dead_code, reason = "called by the attempt loop"))]
     pub(crate) fn account(&self, request: &Request) -> BudgetAccount<'_> {
         BudgetAccount { ledgers: &self.ledgers, key: self.scoping.key(request) }
     }
@@ -111,7 +110,6 @@ pub(crate) struct BudgetAccount<'a> {
     key: ScopeKey,
 }
 
-#[cfg_attr(not(test), expect(dead_code, reason = "called by the attempt loop"))]
 impl BudgetAccount<'_> {
     /// Once per operation, before its first send.
     pub(crate) fn deposit(self, now: Instant) {
@@ -148,7 +146,6 @@ pub(crate) struct Withdrawal {
 
 impl Withdrawal {
     /// The resend is on its way.
-    #[cfg_attr(not(test), expect(dead_code, reason = "called by the attempt loop"))]
     pub(crate) fn spend(mut self) {
         self.token = None;
     }

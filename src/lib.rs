@@ -33,6 +33,8 @@ mod middleware;
 #[cfg(feature = "middleware")]
 mod observe;
 #[cfg(feature = "middleware")]
+mod operation_key;
+#[cfg(feature = "middleware")]
 mod origin;
 #[cfg(feature = "middleware")]
 pub mod presets;
@@ -46,6 +48,8 @@ mod report;
 mod reuse_guard;
 #[cfg(feature = "middleware")]
 mod scope;
+#[cfg(feature = "middleware")]
+mod supply;
 #[cfg(feature = "testing")]
 pub mod testing;
 #[cfg(feature = "middleware")]
@@ -53,22 +57,30 @@ mod vendor_hints;
 #[cfg(feature = "middleware")]
 mod witness;
 
+pub use policy::{
+    Backoff, BodySupply, Decision, Draw, Effect, Evidence, Hint, HintSpread, IdempotencyKey, InvalidHint, InvalidKey, Jitter, KeyAnswer,
+    KeyContract, KeyFormat, KeyScope, KeySource, Lapsed, Replays, ResendPermit, ResendReason, RetryPolicy, RetryStatuses, Signal,
+    Situation, StopReason, UnreadableHint,
+};
+
 #[cfg(feature = "middleware")]
-pub use vendor_hints::{HintSources, Veto};
-pub use key_source::KeyFingerprint;
-pub use policy::{IdempotencyKey, InvalidKey, KeyContract, KeyFormat, KeyScope, KeySource};
-pub use body::BodyDeadlineExceeded;
-#[cfg(feature = "middleware")]
-pub use deadline::Deadline;
-#[cfg(feature = "middleware")]
-pub use replay::{ReplayBody, ReplayRequest};
-pub use client::SafeClientBuilder;
-#[cfg(feature = "middleware")]
-pub use middleware::SafeRetry;
-#[cfg(feature = "middleware")]
-pub use witness::SendWitness;
-pub use budget::RetryBudget;
-#[cfg(feature = "middleware")]
-pub use cooldown::Cooldown;
-#[cfg(feature = "middleware")]
-pub use scope::ScopeKey;
+pub use {
+    body::BodyDeadlineExceeded,
+    budget::RetryBudget,
+    catalog::EndpointCatalog,
+    client::SafeClientBuilder,
+    deadline::Deadline,
+    endpoint::{Answer, DEFAULT_SETTLING, Endpoint, Verdict},
+    error::{Failure, Misuse, RetryError, RetryErrorExt},
+    key_source::KeyFingerprint,
+    middleware::{SafeRetry, Unmarked},
+    observe::Observer,
+    origin::Origin,
+    policy::{AdaptiveLimits, BudgetLimits},
+    probe::{Operation, ProbeVerdict, StatusProbe},
+    replay::{ReplayBody, ReplayRequest},
+    report::{AttemptRecord, Cause, Found, Outcome, ProbeRecord, ReportSlot, RetryReport, TimeLimit},
+    scope::ScopeKey,
+    vendor_hints::{HintSources, Veto},
+    witness::SendWitness,
+};

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use http::{Extensions, Method};
 use reqwest::{Request, Response};
 use reqwest_middleware::{Middleware, Next};
+use tokio::time::Instant;
 
 use crate::{
     attempt,
@@ -14,11 +15,12 @@ use crate::{
     catalog::EndpointCatalog,
     deadline::Deadline,
     endpoint::{DeadlineCovers, Endpoint},
-    error::{Misuse, RetryError},
+    error::Misuse,
     observe::{Observer, Observers},
     operation_key::OperationKey,
-    policy::{BudgetLimits, Effect, IdempotencyKey, RetryPolicy},
+    policy::{BudgetLimits, Effect, RetryPolicy},
     report::ReportSlot,
+    reuse_guard::ReuseGuard,
 };
 
 /// The middleware. Cheap to clone; clones share the budget.
@@ -43,6 +45,7 @@ struct Settings {
     default_write: Option<Endpoint>,
     catalog: Option<EndpointCatalog>,
     observers: Observers,
+    reuse_guard: Arc<ReuseGuard>,
     #[cfg(feature = "testing")]
     draws: Option<crate::testing::Draws>,
 }
@@ -69,6 +72,7 @@ impl SafeRetry {
             default_write: None,
             catalog: None,
             observers: Observers::default(),
+            reuse_guard: Arc::new(ReuseGuard::new()),
             #[cfg(feature = "testing")]
             draws: None,
         }))
@@ -146,8 +150,13 @@ impl Settings {
     }
 
     /// Who wins, for policy and limits: request extension > endpoint > client. The scope caps the deadline; the earlier wins.
-    async fn plan(&self, endpoint: Option<Endpoint>, request: &mut Request, extensions: &Extensions) -> Result<Plan, Misuse> {
-        let key = OperationKey::settle(request, endpoint.as_ref().and_then(Endpoint::contract), extensions.get())?;
+    async fn plan(&self, endpoint: Option<Endpoint>, request: &mut Request, extensions: &Extensions) -> Result<Plan<'_>, Misuse> {
+        let contract = endpoint.as_ref().and_then(Endpoint::contract);
+        let key = OperationKey::settle(request, contract, extensions.get())?;
+        if let (Some(contract), Some(key)) = (contract, &key) {
+            let name = endpoint.as_ref().and_then(Endpoint::name).map_or("", AsRef::as_ref);
+            self.reuse_guard.admit(contract, key.key(), request, name, Instant::now()).map_err(|_| Misuse::KeyReused)?;
+        }
         let chosen = |limit: Option<Duration>| limit.or(self.limit).map_or(Deadline::NONE, Deadline::after);
         let own = extensions.get::<Deadline>().copied().unwrap_or_else(|| chosen(endpoint.as_ref().and_then(Endpoint::limit)));
         let of_method = Effect::of_method(request.method());
@@ -158,13 +167,32 @@ impl Settings {
             deadline: own.earlier(Deadline::of_scope().await),
             deadline_covers: endpoint.as_ref().map_or(DeadlineCovers::Body, Endpoint::deadline_covers),
             attempt_limit: endpoint.as_ref().and_then(Endpoint::attempt_limit).or(self.attempt_limit),
-            account: self.budget.account(request),
+            account: Some(self.budget.account(request)),
             slot: extensions.get::<ReportSlot>().cloned(),
             observers: self.observers.clone(),
             key,
             endpoint,
             #[cfg(feature = "testing")]
             draws: self.draws.clone(),
+        })
+    }
+
+    /// The plan of a request that is left alone: it goes out once, unbounded, and a [`ReportSlot`] is told about it.
+    fn hands_off(&self, request: &mut Request, extensions: &Extensions) -> Result<Plan<'_>, Misuse> {
+        Ok(Plan {
+            policy: self.policy.with_attempts(1),
+            effect: Effect::NeverResend,
+            is_write: Effect::of_method(request.method()).is_write(),
+            deadline: Deadline::NONE,
+            deadline_covers: DeadlineCovers::Head,
+            attempt_limit: None,
+            account: None,
+            slot: extensions.get::<ReportSlot>().cloned(),
+            observers: Observers::default(),
+            key: OperationKey::settle(request, None, extensions.get())?,
+            endpoint: None,
+            #[cfg(feature = "testing")]
+            draws: None,
         })
     }
 }
@@ -176,17 +204,15 @@ impl Middleware for SafeRetry {
             return next.run(request, extensions).await;
         }
         let settings = &*self.0;
-        let mut endpoint = settings.mark(&request, extensions);
-        if !settings.touches(endpoint.as_ref(), extensions) {
-            let silent = extensions.get::<IdempotencyKey>().is_none() && extensions.get::<ReportSlot>().is_none();
-            if silent {
-                return next.run(request, extensions).await;
-            }
-            todo!()
-        }
-        match settings.plan(endpoint.take(), &mut request, extensions).await {
+        let endpoint = settings.mark(&request, extensions);
+        let plan = if settings.touches(endpoint.as_ref(), extensions) {
+            settings.plan(endpoint, &mut request, extensions).await
+        } else {
+            settings.hands_off(&mut request, extensions)
+        };
+        match plan {
             Ok(plan) => attempt_loop::run(plan, request, extensions, next).await,
-            Err(misuse) => Err(RetryError::Misused(misuse).into()),
+            Err(misuse) => Err(attempt_loop::misused(misuse, &request, extensions)),
         }
     }
 }

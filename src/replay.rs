@@ -178,6 +178,8 @@ pub(crate) enum ReplayError {
     OtherOperation,
     #[error("the replay factory made a request without a body")]
     WithoutBody,
+    #[error("the body was a stream, and it is spent")]
+    Spent,
 }
 
 impl ReplayError {

@@ -50,7 +50,6 @@ impl Draws {
         Self(Arc::new(Mutex::new(source)))
     }
 
-    #[cfg_attr(not(test), expect(dead_code, reason = "the middleware asks for it once it takes draws from a test"))]
     pub(crate) fn next(&self) -> Draw {
         match &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             Source::List { draws, next } => {
