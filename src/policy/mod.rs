@@ -199,6 +199,17 @@ impl RetryPolicy {
         }
     }
 
+    /// Whether a send that a shared cool-down holds back may wait it out, and how long then: the wait, spread by up to a quarter, so that
+    /// all who were held back do not come at once.
+    ///
+    /// # Errors
+    /// The limit before which the wait would not end: [`StopReason::DeadlineTooNear`] or [`StopReason::WindowClosed`].
+    pub fn hold_back(&self, wait: Duration, elapsed: Duration, time_left: Duration, draw: Draw) -> Result<Duration, StopReason> {
+        let room = self.room(elapsed, time_left)?;
+        let pause = wait.saturating_add(draw.of((wait / 4).min(room.longest.saturating_sub(wait))));
+        if room.holds(pause) { Ok(pause) } else { Err(room.limit) }
+    }
+
     /// Step 1: a final signal is settled at once; a hint never makes a status retryable.
     fn occasion(&self, situation: &Situation) -> Result<Occasion, Decision> {
         let open = |unknown| match situation.evidence {
@@ -270,7 +281,7 @@ impl RetryPolicy {
             (Some(Err(_)), UnreadableHint::Stop) => return Err(StopReason::UnreadableHint),
             (Some(Err(_)), UnreadableHint::UseBackoff) | (None, _) => None,
         };
-        let room = self.room(situation)?;
+        let room = self.room(situation.elapsed, situation.time_left)?;
         // The probe already waited for what the attempt before it asked.
         let schedule = match situation.signal {
             Signal::ProbedAbsent => Backoff::doubling(Duration::ZERO, Duration::ZERO),
@@ -299,12 +310,12 @@ impl RetryPolicy {
     }
 
     /// How long the next pause may be, and which limit says so. Exactly one of deadline and window applies.
-    fn room(&self, situation: &Situation) -> Result<Room, StopReason> {
-        if situation.time_left == Duration::MAX {
-            let longest = self.window.checked_sub(situation.elapsed).ok_or(StopReason::WindowClosed)?;
+    fn room(&self, elapsed: Duration, time_left: Duration) -> Result<Room, StopReason> {
+        if time_left == Duration::MAX {
+            let longest = self.window.checked_sub(elapsed).ok_or(StopReason::WindowClosed)?;
             Ok(Room { longest, limit: StopReason::WindowClosed })
         } else {
-            let longest = situation.time_left.checked_sub(self.least_attempt).ok_or(StopReason::DeadlineTooNear)?;
+            let longest = time_left.checked_sub(self.least_attempt).ok_or(StopReason::DeadlineTooNear)?;
             Ok(Room { longest, limit: StopReason::DeadlineTooNear })
         }
     }
