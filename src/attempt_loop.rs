@@ -12,7 +12,7 @@ use crate::{
     attempt_headers::AttemptHeaders,
     body,
     budget::{BudgetAccount, Withdrawal},
-    cooldown::CooldownPlace,
+    cooldown::{CooldownPlace, HoldsBack},
     deadline::Deadline,
     drain,
     endpoint::{DeadlineCovers, Endpoint},
@@ -169,7 +169,7 @@ impl<'a> Run<'a> {
         if self.plan.deadline.time_left().is_zero() {
             return self.nothing_sent();
         }
-        if let Err(held_back) = self.cool_down(CooldownPlace::first_wait).await {
+        if let Err(held_back) = self.cool_down(HoldsBack::FirstSendsToo).await {
             return self.held_back(held_back);
         }
         let (first, mut supply) = match Supply::split(request, self.plan, self.extensions) {
@@ -224,9 +224,9 @@ impl<'a> Run<'a> {
     ///
     /// # Errors
     /// The wait, and the limit before which it would not end.
-    async fn cool_down(&self, held_back: impl Fn(CooldownPlace<'_>, Instant) -> Option<Duration>) -> std::result::Result<(), HeldBack> {
+    async fn cool_down(&self, sends: HoldsBack) -> std::result::Result<(), HeldBack> {
         let Some(place) = self.plan.cooldown else { return Ok(()) };
-        while let Some(wait) = held_back(place, Instant::now()) {
+        while let Some(wait) = place.wait(sends, Instant::now()) {
             let hold_back = self.plan.policy.hold_back(wait, self.started.elapsed(), self.sending_until.time_left(), self.plan.draw());
             sleep(hold_back.map_err(|limit| HeldBack { wait, limit })?).await;
         }
@@ -247,7 +247,7 @@ impl<'a> Run<'a> {
 
     /// The longer of what the server asked of this operation and what it asked of the others.
     fn asked_wait(&self, attempt: &Attempt) -> Option<std::result::Result<Duration, InvalidHint>> {
-        let shared = self.plan.cooldown.and_then(|place| place.wait(attempt.waits_from));
+        let shared = self.plan.cooldown.and_then(|place| place.wait(HoldsBack::Resends, attempt.waits_from));
         match (attempt.hint, shared) {
             (Some(Ok(own)), Some(shared)) => Some(Ok(own.max(shared))),
             (None, Some(shared)) => Some(Ok(shared)),
@@ -346,7 +346,7 @@ impl<'a> Run<'a> {
         if let Some(instant) = until.instant() {
             sleep_until(instant).await;
         }
-        self.cool_down(CooldownPlace::wait).await.map_err(|held_back| held_back.limit)?;
+        self.cool_down(HoldsBack::Resends).await.map_err(|held_back| held_back.limit)?;
         let left = self.sending_until.time_left();
         if left.is_zero() || left < self.plan.policy.least_attempt() { Err(StopReason::DeadlineTooNear) } else { Ok(()) }
     }

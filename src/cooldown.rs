@@ -109,16 +109,13 @@ impl CooldownPlace<'_> {
         self.cooldown.note(self.scope, until);
     }
 
-    /// How long resends are held back yet.
-    pub(crate) fn wait(self, now: Instant) -> Option<Duration> {
-        self.cooldown.release(self.scope, now).map(|until| until.saturating_duration_since(now))
-    }
-
-    /// How long first sends are held back yet.
-    pub(crate) fn first_wait(self, now: Instant) -> Option<Duration> {
-        match self.cooldown.holds_back {
-            HoldsBack::Resends => None,
-            HoldsBack::FirstSendsToo => self.wait(now),
+    /// How long sends of this kind are held back yet.
+    pub(crate) fn wait(self, sends: HoldsBack, now: Instant) -> Option<Duration> {
+        match (sends, self.cooldown.holds_back) {
+            (HoldsBack::FirstSendsToo, HoldsBack::Resends) => None,
+            (HoldsBack::Resends, _) | (HoldsBack::FirstSendsToo, HoldsBack::FirstSendsToo) => {
+                self.cooldown.release(self.scope, now).map(|until| until.saturating_duration_since(now))
+            }
         }
     }
 }
