@@ -274,7 +274,7 @@ impl RetryPolicy {
         }
     }
 
-    /// Step 4: the pause and the backoff it was made of, or the limit that it would break. A hint is never shortened.
+    /// Step 4: the pause and the backoff it was drawn from, or the limit that it would break. A hint is never shortened.
     fn pause(&self, situation: &Situation, waits: u32) -> Result<(Duration, Duration), StopReason> {
         let hint = match (situation.hint, self.unreadable_hint) {
             (Some(Ok(hint)), _) => Some(hint),
@@ -295,14 +295,15 @@ impl RetryPolicy {
             | Signal::BodyLost(_)
             | Signal::Forbidden => self.backoff,
         };
-        let backoff = schedule.pause(waits, situation.draw);
+        let backoff = schedule.bound(waits);
+        let jittered = schedule.pause(waits, situation.draw);
         let pause = match (hint, self.hint_spread) {
-            (None, _) => backoff,
-            (Some(hint), HintSpread::Exact) => backoff.max(hint),
+            (None, _) => jittered,
+            (Some(hint), HintSpread::Exact) => jittered.max(hint),
             (Some(hint), HintSpread::Jittered) => {
-                let bound = schedule.bound(waits);
-                let floor = hint.max(schedule.least(bound));
-                let spread = bound.saturating_sub(schedule.least(bound)).max(hint / 4);
+                let least = schedule.least(backoff);
+                let floor = hint.max(least);
+                let spread = backoff.saturating_sub(least).max(hint / 4);
                 floor.saturating_add(situation.draw.of(spread.min(room.longest.saturating_sub(floor))))
             }
         };
