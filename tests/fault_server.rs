@@ -1,5 +1,7 @@
 //! Each fault of the `FaultServer`, as plain reqwest sees it and as the server recorded it.
 
+#![expect(clippy::unwrap_used, reason = "a test's helper may panic as the test itself may")]
+
 use std::error::Error;
 use std::time::{Duration, Instant};
 
@@ -117,6 +119,15 @@ async fn a_delayed_answer_and_a_delayed_body_take_their_time() {
     assert!(began.elapsed() >= SHORT);
     assert_eq!(response.unwrap().text().await.unwrap(), "done");
     assert!(began.elapsed() >= 2 * SHORT);
+}
+
+#[tokio::test]
+async fn a_delayed_close_comes_after_the_request_was_read() {
+    let began = Instant::now();
+    let (server, result) = served(Fault::close_after_request().after(SHORT)).await;
+    assert!(was_closed_early(&result.unwrap_err()));
+    assert!(began.elapsed() >= SHORT);
+    server.assert_writes(1);
 }
 
 #[tokio::test]

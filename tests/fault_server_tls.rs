@@ -1,5 +1,7 @@
 //! TLS in front of the `FaultServer`, as plain reqwest sees it.
 
+#![expect(clippy::unwrap_used, reason = "a test's helper may panic as the test itself may")]
+
 use std::error::Error;
 use std::time::Duration;
 
