@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use reqwest::{Client, Response, StatusCode};
 use reqwest_safe_retry::testing::{Act, Fault, FaultServer, Recorded};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Far above what a loopback needs; whatever is expected to hang gets a short limit of its own.
 const LONG: Duration = Duration::from_secs(5);
@@ -234,6 +235,17 @@ async fn a_fault_before_reading_meets_a_kept_connection_as_well() {
     post(&client, &server).await.unwrap();
     server.assert_writes(2);
     server.assert_connections(2);
+}
+
+#[tokio::test]
+async fn an_orderly_close_does_not_turn_into_a_reset() {
+    let server = FaultServer::start([Fault::close_before_reading()]).await;
+    let mut socket = tokio::net::TcpStream::connect(server.address()).await.unwrap();
+    socket.write_all(b"POST / HTTP/1.1\r\ncontent-length: 1000000\r\n\r\n").await.unwrap();
+    assert_eq!(socket.read(&mut [0; 16]).await.unwrap(), 0);
+    for _ in 0..100 {
+        socket.write_all(&[0; 10_000]).await.unwrap();
+    }
 }
 
 #[tokio::test]
