@@ -16,8 +16,9 @@ use crate::{
     deadline::Deadline,
     endpoint::{Answer, Endpoint, Verdict},
     evidence,
-    policy::{Evidence, Hint, InvalidHint, KeyAnswer, Signal},
+    policy::{Evidence, InvalidHint, KeyAnswer, Signal},
     report::{Cause, TimeLimit},
+    vendor_hints::Veto,
     witness::{SendSlot, Watch},
 };
 
@@ -131,7 +132,7 @@ impl Attempt {
     async fn answered(&mut self, plan: &Plan<'_>, response: Response, limit: Limit, slot: &SendSlot, url: &Url, too_early: TooEarly) {
         let status = response.status();
         let endpoint = plan.endpoint.as_ref();
-        self.hint = Hint::parse(response.headers(), SystemTime::now());
+        self.hint = plan.hints.wait(response.headers(), SystemTime::now());
         self.cause = Cause::Status;
         self.status = Some(status);
         // An answer from behind a redirect speaks for the last hop only; the first one may have acted.
@@ -196,7 +197,8 @@ impl Attempt {
     }
 }
 
-/// What an answer means here: the replay marker first, then the endpoint's verdict, then its key contract, last the policy's statuses.
+/// What an answer means here: the replay marker first, then the endpoint's verdict, then its key contract, then the
+/// server's veto, last the policy's statuses.
 fn meaning(
     plan: &Plan<'_>,
     status: StatusCode,
@@ -216,8 +218,13 @@ fn meaning(
             (Some(Verdict::Forbidden), _) => Signal::Forbidden,
             (None, Some(KeyAnswer::InUse)) => Signal::KeyInUse,
             (None, Some(KeyAnswer::Mismatch)) => Signal::Final(status),
-            (None, _) if status == StatusCode::TOO_EARLY && too_early == TooEarly::Heard => Signal::Final(status),
-            (None, _) => Signal::Answered(status),
+            (None, None) if status == StatusCode::TOO_EARLY && too_early == TooEarly::Heard => Signal::Final(status),
+            (None, _) => match plan.hints.veto(headers) {
+                // A veto speaks about failures: it makes no success out of a refusal, and no refusal out of a success.
+                Some(Veto::Forbid) if plan.policy.statuses().contains(status) => Signal::Forbidden,
+                Some(Veto::Resend) if status.is_client_error() || status.is_server_error() => Signal::Resendable(status),
+                Some(Veto::Forbid | Veto::Resend) | None => Signal::Answered(status),
+            },
         },
     };
     (signal, key_answer)

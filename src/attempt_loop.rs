@@ -5,12 +5,14 @@ use std::{mem, time::Duration};
 use http::{Extensions, HeaderName, Method, StatusCode};
 use reqwest::{Request, Response, Url};
 use reqwest_middleware::{Error, Next, Result};
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use crate::{
     attempt::{self, Attempt, Held, TooEarly},
+    attempt_headers::AttemptHeaders,
     body,
     budget::{BudgetAccount, Withdrawal},
+    cooldown::{CooldownPlace, HoldsBack},
     deadline::Deadline,
     drain,
     endpoint::{DeadlineCovers, Endpoint},
@@ -18,11 +20,14 @@ use crate::{
     observe::{self, Observers},
     operation_key::OperationKey,
     origin::Origin,
-    policy::{Decision, Draw, Effect, Evidence, IdempotencyKey, KeyAnswer, ResendPermit, RetryPolicy, Signal, Situation, StopReason},
+    policy::{
+        Decision, Draw, Effect, Evidence, IdempotencyKey, InvalidHint, KeyAnswer, ResendPermit, RetryPolicy, Signal, Situation, StopReason,
+    },
     probe::{Operation, ProbeVerdict},
     replay::ReplayError,
     report::{AttemptRecord, Found, Outcome, ProbeRecord, Record, ReportSlot, RetryReport, TimeLimit},
     supply::Supply,
+    vendor_hints::HintSources,
     witness::Watch,
 };
 
@@ -41,6 +46,9 @@ pub(crate) struct Plan<'a> {
     pub(crate) account: Option<BudgetAccount<'a>>,
     pub(crate) slot: Option<ReportSlot>,
     pub(crate) observers: Observers,
+    pub(crate) hints: HintSources,
+    pub(crate) cooldown: Option<CooldownPlace<'a>>,
+    pub(crate) headers: Option<&'a AttemptHeaders>,
     #[cfg(feature = "testing")]
     pub(crate) draws: Option<crate::testing::Draws>,
 }
@@ -126,6 +134,7 @@ struct Run<'a> {
     followed_unknown: bool,
     too_early: TooEarly,
     hint: Option<Duration>,
+    told_time_left: Option<u64>,
     attempts: Vec<AttemptRecord>,
     probe_records: Vec<ProbeRecord>,
 }
@@ -149,6 +158,7 @@ impl<'a> Run<'a> {
             followed_unknown: used_before,
             too_early: TooEarly::Unheard,
             hint: None,
+            told_time_left: None,
             attempts: Vec::new(),
             probe_records: Vec::new(),
         }
@@ -158,6 +168,9 @@ impl<'a> Run<'a> {
     async fn run(mut self, request: Request) -> Result<Response> {
         if self.plan.deadline.time_left().is_zero() {
             return self.nothing_sent();
+        }
+        if let Err(held_back) = self.cool_down(HoldsBack::FirstSendsToo).await {
+            return self.held_back(held_back);
         }
         let (first, mut supply) = match Supply::split(request, self.plan, self.extensions) {
             Ok(split) => split,
@@ -187,8 +200,11 @@ impl<'a> Run<'a> {
         }
     }
 
-    async fn send(&mut self, request: Request) -> Attempt {
+    async fn send(&mut self, mut request: Request) -> Attempt {
         self.sends = self.sends.saturating_add(1);
+        if let Some(wanted) = self.plan.headers {
+            wanted.write(request.headers_mut(), self.sends, self.plan.deadline.time_left(), &mut self.told_time_left);
+        }
         self.earlier_probes = self.earlier_probes.saturating_add(mem::take(&mut self.probes));
         self.followed_unknown |= self.sends > 1 && self.evidence == Evidence::Unknown;
         let attempt =
@@ -199,8 +215,44 @@ impl<'a> Run<'a> {
         }
         if let Some(Ok(hint)) = attempt.hint {
             self.hint = Some(hint);
+            self.share(&attempt, hint);
         }
         attempt
+    }
+
+    /// Waits out what others were told meanwhile, as far as it fits.
+    ///
+    /// # Errors
+    /// The wait, and the limit before which it would not end.
+    async fn cool_down(&self, sends: HoldsBack) -> std::result::Result<(), HeldBack> {
+        let Some(place) = self.plan.cooldown else { return Ok(()) };
+        while let Some(wait) = place.wait(sends, Instant::now()) {
+            let hold_back = self.plan.policy.hold_back(wait, self.started.elapsed(), self.sending_until.time_left(), self.plan.draw());
+            sleep(hold_back.map_err(|limit| HeldBack { wait, limit })?).await;
+        }
+        Ok(())
+    }
+
+    /// Tells the others of its scope what this operation was told. A wait for a key in use concerns nobody else.
+    fn share(&self, attempt: &Attempt, hint: Duration) {
+        let concerns_all = match attempt.signal {
+            Signal::Answered(status) => self.plan.policy.statuses().contains(status),
+            Signal::Resendable(_) | Signal::Forbidden => true,
+            _ => false,
+        };
+        if let (true, Some(place), Some(until)) = (concerns_all, self.plan.cooldown, attempt.ended.checked_add(hint)) {
+            place.note(until);
+        }
+    }
+
+    /// The longer of what the server asked of this operation and what it asked of the others.
+    fn asked_wait(&self, attempt: &Attempt) -> Option<std::result::Result<Duration, InvalidHint>> {
+        let shared = self.plan.cooldown.and_then(|place| place.wait(HoldsBack::Resends, attempt.waits_from));
+        match (attempt.hint, shared) {
+            (Some(Ok(own)), Some(shared)) => Some(Ok(own.max(shared))),
+            (None, Some(shared)) => Some(Ok(shared)),
+            (own, _) => own,
+        }
     }
 
     fn decide(&mut self, attempt: &Attempt, supply: &Supply) -> Decision {
@@ -216,7 +268,7 @@ impl<'a> Run<'a> {
 
     fn situation(&self, attempt: &Attempt, supply: &Supply) -> Situation {
         let mut situation = Situation::new(self.plan.effect, attempt.signal, self.evidence);
-        situation.hint = attempt.hint;
+        situation.hint = self.asked_wait(attempt);
         situation.sends = self.sends;
         situation.probes = self.probes;
         situation.earlier_probes = self.earlier_probes;
@@ -233,9 +285,8 @@ impl<'a> Run<'a> {
         let Some(token) = self.plan.withdraw() else {
             return Resent::Stopped(attempt, StopReason::BudgetSpent);
         };
-        self.wait(&mut attempt, permit.pause()).await;
-        if !self.has_time_for_an_attempt() {
-            return Resent::Stopped(attempt, StopReason::DeadlineTooNear);
+        if let Err(reason) = self.wait(&mut attempt, permit.pause()).await {
+            return Resent::Stopped(attempt, reason);
         }
         let is_last = self.sends.saturating_add(1) >= self.plan.policy.attempts() && !self.plan.has_probe();
         let request = if is_last { supply.resend_last(permit) } else { supply.resend(permit) };
@@ -256,9 +307,8 @@ impl<'a> Run<'a> {
         let Some(token) = self.plan.withdraw() else {
             return Probed::Stopped(attempt, StopReason::BudgetSpent);
         };
-        self.wait(&mut attempt, pause).await;
-        if !self.has_time_for_an_attempt() {
-            return Probed::Stopped(attempt, StopReason::DeadlineTooNear);
+        if let Err(reason) = self.wait(&mut attempt, pause).await {
+            return Probed::Stopped(attempt, reason);
         }
         token.spend();
         self.probes = self.probes.saturating_add(1);
@@ -283,7 +333,10 @@ impl<'a> Run<'a> {
     }
 
     /// Gives the connection of a response back and lets the pause pass, counted from the end of the attempt or of the last probe.
-    async fn wait(&mut self, attempt: &mut Attempt, pause: Duration) {
+    ///
+    /// # Errors
+    /// The limit that leaves no time for an attempt after all.
+    async fn wait(&self, attempt: &mut Attempt, pause: Duration) -> std::result::Result<(), StopReason> {
         let until = attempt.waits_from.checked_add(pause).map_or(Deadline::NONE, Deadline::at);
         if matches!(attempt.held, Held::Response(_)) {
             if let Held::Response(response) = mem::replace(&mut attempt.held, Held::GivenBack) {
@@ -293,11 +346,9 @@ impl<'a> Run<'a> {
         if let Some(instant) = until.instant() {
             sleep_until(instant).await;
         }
-    }
-
-    fn has_time_for_an_attempt(&self) -> bool {
+        self.cool_down(HoldsBack::Resends).await.map_err(|held_back| held_back.limit)?;
         let left = self.sending_until.time_left();
-        !left.is_zero() && left >= self.plan.policy.least_attempt()
+        if left.is_zero() || left < self.plan.policy.least_attempt() { Err(StopReason::DeadlineTooNear) } else { Ok(()) }
     }
 
     /// Asks the probe once.
@@ -340,6 +391,9 @@ impl<'a> Run<'a> {
 
     /// Ends the operation: an unknown write that can be asked about is asked about once more, free of the budget.
     async fn stop(mut self, attempt: Attempt, supply: &Supply, reason: StopReason) -> Result<Response> {
+        if let (StopReason::AnswerIsFinal, Some(account)) = (reason, self.plan.account) {
+            account.accepted(attempt.ended);
+        }
         let open = reason != StopReason::AnswerIsFinal && reason != StopReason::ProbeUndecided;
         if open && self.plan.is_write && self.evidence == Evidence::Unknown && self.plan.has_probe() {
             let until = self.last_look_until();
@@ -446,6 +500,14 @@ impl<'a> Run<'a> {
         Err(RetryError::DeadlineExceeded(Failure::new(report, self.key(), None, None)).into())
     }
 
+    /// Nothing was sent, because the server asked others to wait for longer than this operation can.
+    fn held_back(mut self, held_back: HeldBack) -> Result<Response> {
+        self.hint = Some(held_back.wait);
+        let report = self.report_without_attempt(held_back.limit);
+        self.fill(&report);
+        Err(RetryError::CoolingDown(Failure::new(report, self.key(), None, None)).into())
+    }
+
     /// Nothing was sent, because the first attempt could not be supplied.
     fn unsupplied(self, error: ReplayError) -> Result<Response> {
         self.fill(&self.report_without_attempt(StopReason::Misused));
@@ -547,6 +609,12 @@ fn sending_until(plan: &Plan<'_>) -> Deadline {
         }
         _ => plan.deadline,
     }
+}
+
+/// What a shared cool-down asks for, and the limit that it does not fit.
+struct HeldBack {
+    wait: Duration,
+    limit: StopReason,
 }
 
 /// Where a report is to be found.

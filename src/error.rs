@@ -25,6 +25,9 @@ pub enum RetryError {
     Unprocessed(Failure),
     /// The deadline passed first. Nothing was written that this error would have to warn about.
     DeadlineExceeded(Failure),
+    /// A shared cool-down holds first sends back for longer than this operation has; nothing was sent. The report's
+    /// [`hint`](RetryReport::hint) is the wait.
+    CoolingDown(Failure),
     /// The last attempt ran into its own limit.
     AttemptTimedOut(Failure),
     /// The write was answered with a final status ([`status`](Self::status)), but the answer's body was lost.
@@ -103,6 +106,7 @@ impl RetryError {
             Self::OutcomeUnknown(failure)
             | Self::Unprocessed(failure)
             | Self::DeadlineExceeded(failure)
+            | Self::CoolingDown(failure)
             | Self::AttemptTimedOut(failure)
             | Self::BodyLost(failure) => Some(failure),
             Self::Misused(_) => None,
@@ -116,6 +120,7 @@ impl fmt::Display for RetryError {
             Self::OutcomeUnknown(failure) => write!(f, "outcome unknown: the write may have happened ({failure})"),
             Self::Unprocessed(failure) => write!(f, "not processed: the write did not happen ({failure})"),
             Self::DeadlineExceeded(failure) => write!(f, "deadline exceeded ({failure})"),
+            Self::CoolingDown(failure) => write!(f, "held back: the server asked to wait ({failure})"),
             Self::AttemptTimedOut(failure) => write!(f, "attempt timed out ({failure})"),
             Self::BodyLost(failure) => write!(f, "answer received, but its body was lost ({failure})"),
             Self::Misused(misuse) => write!(f, "request used wrongly: {misuse}"),
@@ -132,6 +137,7 @@ impl Error for RetryError {
             Self::OutcomeUnknown(failure)
             | Self::Unprocessed(failure)
             | Self::DeadlineExceeded(failure)
+            | Self::CoolingDown(failure)
             | Self::AttemptTimedOut(failure)
             | Self::BodyLost(failure) => match &failure.0.source {
                 Some(FailureSource::Transport(error)) => Some(error),
@@ -233,7 +239,7 @@ impl RetryErrorExt for reqwest_middleware::Error {
             RetryError::OutcomeUnknown(failure) | RetryError::Unprocessed(failure) | RetryError::BodyLost(failure) => {
                 failure.report().attempts().last().is_some_and(|last| matches!(last.cause(), Cause::TimedOut(_)))
             }
-            RetryError::Misused(_) => false,
+            RetryError::CoolingDown(_) | RetryError::Misused(_) => false,
         });
         ours || self.transport_error().is_some_and(reqwest::Error::is_timeout)
     }

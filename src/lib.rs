@@ -5,6 +5,8 @@ pub mod policy;
 #[cfg(feature = "middleware")]
 mod attempt;
 #[cfg(feature = "middleware")]
+mod attempt_headers;
+#[cfg(feature = "middleware")]
 mod attempt_loop;
 #[cfg(feature = "middleware")]
 mod body;
@@ -65,10 +67,12 @@ pub use policy::{
 
 #[cfg(feature = "middleware")]
 pub use {
+    attempt_headers::{AttemptHeaders, TimeLeftFormat},
     body::BodyDeadlineExceeded,
     budget::RetryBudget,
     catalog::EndpointCatalog,
     client::SafeClientBuilder,
+    cooldown::{Cooldown, HoldsBack},
     deadline::Deadline,
     endpoint::{Answer, DEFAULT_SETTLING, Endpoint, Verdict},
     error::{Failure, Misuse, RetryError, RetryErrorExt},

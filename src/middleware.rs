@@ -10,9 +10,11 @@ use tokio::time::Instant;
 
 use crate::{
     attempt,
+    attempt_headers::AttemptHeaders,
     attempt_loop::{self, Plan},
     budget::RetryBudget,
     catalog::EndpointCatalog,
+    cooldown::Cooldown,
     deadline::Deadline,
     endpoint::{DeadlineCovers, Endpoint},
     error::Misuse,
@@ -21,6 +23,7 @@ use crate::{
     policy::{BudgetLimits, Effect, RetryPolicy},
     report::ReportSlot,
     reuse_guard::ReuseGuard,
+    vendor_hints::HintSources,
 };
 
 /// The middleware. Cheap to clone; clones share the budget.
@@ -45,6 +48,9 @@ struct Settings {
     default_write: Option<Endpoint>,
     catalog: Option<EndpointCatalog>,
     observers: Observers,
+    hints: HintSources,
+    cooldown: Option<Cooldown>,
+    attempt_headers: Option<Arc<AttemptHeaders>>,
     reuse_guard: Arc<ReuseGuard>,
     #[cfg(feature = "testing")]
     draws: Option<crate::testing::Draws>,
@@ -72,6 +78,9 @@ impl SafeRetry {
             default_write: None,
             catalog: None,
             observers: Observers::default(),
+            hints: HintSources::STANDARD,
+            cooldown: None,
+            attempt_headers: None,
             reuse_guard: Arc::new(ReuseGuard::new()),
             #[cfg(feature = "testing")]
             draws: None,
@@ -119,6 +128,25 @@ impl SafeRetry {
     /// Adds an observer of every decision.
     pub fn with_observer(self, observer: impl Observer) -> Self {
         self.with(|settings| settings.observers.add(observer))
+    }
+
+    /// Sets which fields of an answer are read as a wait or a veto, where the endpoint does not say.
+    ///
+    /// # Default
+    /// [`HintSources::STANDARD`]: `Retry-After` alone.
+    pub fn with_hints(self, sources: HintSources) -> Self {
+        self.with(|settings| settings.hints = sources)
+    }
+
+    /// Shares what servers ask to wait among all operations of a scope, so that one `Retry-After` holds back everybody it is meant for.
+    /// It is a handle: give one to several clients to share it.
+    pub fn with_shared_cooldown(self, cooldown: Cooldown) -> Self {
+        self.with(|settings| settings.cooldown = Some(cooldown))
+    }
+
+    /// Tells the upstream the number of each attempt and the time left for it.
+    pub fn with_attempt_headers(self, headers: AttemptHeaders) -> Self {
+        self.with(|settings| settings.attempt_headers = Some(Arc::new(headers)))
     }
 
     /// Replaces chance by a scripted source, for tests of your own client.
@@ -170,6 +198,9 @@ impl Settings {
             account: Some(self.budget.account(request)),
             slot: extensions.get::<ReportSlot>().cloned(),
             observers: self.observers.clone(),
+            hints: endpoint.as_ref().and_then(Endpoint::hints).unwrap_or(self.hints),
+            cooldown: self.cooldown.as_ref().map(|cooldown| cooldown.place(request)),
+            headers: self.attempt_headers.as_deref(),
             key,
             endpoint,
             #[cfg(feature = "testing")]
@@ -189,6 +220,9 @@ impl Settings {
             account: None,
             slot: extensions.get::<ReportSlot>().cloned(),
             observers: Observers::default(),
+            hints: self.hints,
+            cooldown: None,
+            headers: None,
             key: OperationKey::settle(request, None, extensions.get())?,
             endpoint: None,
             #[cfg(feature = "testing")]
