@@ -591,8 +591,12 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// The key for whoever tries again. What the server may have seen keeps its age, and its result stays unknown.
     fn key(&self) -> Option<IdempotencyKey> {
-        self.plan.key.as_ref().map(|key| key.key().clone())
+        self.plan.key.as_ref().map(|key| match self.evidence {
+            Evidence::Unprocessed => key.key().clone(),
+            Evidence::Unknown => key.once_used(),
+        })
     }
 }
 

@@ -88,7 +88,8 @@ impl RetryError {
         self.failure().map(|failure| &failure.0.report)
     }
 
-    /// The idempotency key the operation was sent with: trying again yourself means using this one.
+    /// The idempotency key the operation was sent with: trying again yourself means using this one. If the server may have seen it, it
+    /// tells when it was [first used](IdempotencyKey::first_use), so that it does not grow younger by being tried again.
     #[must_use]
     pub fn key(&self) -> Option<&IdempotencyKey> {
         self.failure().and_then(|failure| failure.0.key.as_ref())
