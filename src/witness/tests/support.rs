@@ -7,9 +7,10 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::BoxFuture;
 use http::{Extensions, Method};
 use reqwest::{Body, Request, Response, redirect};
-use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next, Result};
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Error, Middleware, Next, Result};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -82,9 +83,10 @@ impl Peer {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How many complete HTTP/1 requests arrived.
-    pub(super) fn complete_requests(&self) -> usize {
-        self.everything().iter().map(|bytes| requests_in(bytes).len()).sum()
+    /// The complete HTTP/1 requests that arrived.
+    pub(super) fn requests(&self) -> Vec<String> {
+        let requests = self.everything().iter().flat_map(|bytes| requests_in(bytes)).collect::<Vec<_>>();
+        requests.into_iter().map(|request| String::from_utf8_lossy(&request).into_owned()).collect()
     }
 }
 
@@ -214,17 +216,17 @@ impl Road {
         }
     }
 
-    pub(super) fn client(self, builder: reqwest::ClientBuilder, slot: &SendSlot) -> ClientWithMiddleware {
-        self.client_with(builder, Watched(slot.clone()))
+    pub(super) fn client(self, builder: reqwest::ClientBuilder) -> ClientWithMiddleware {
+        self.client_with(builder, pass_on)
     }
 
-    /// The inner middleware is the last but the witness.
+    /// The inner middleware stands right before the witness, and sends with the test's own slot.
     pub(super) fn client_with(self, builder: reqwest::ClientBuilder, inner: impl Middleware) -> ClientWithMiddleware {
         let paved = |builder| SafeRetry::new().client(builder);
         match self {
-            Self::PavedOff => paved(builder).redirects_off().with(inner).build().unwrap(),
-            Self::PavedDefault => paved(builder).with(inner).build().unwrap(),
-            Self::PavedCustom => paved(builder).redirect(self.policy()).with(inner).build().unwrap(),
+            Self::PavedOff => paved(builder).redirects_off().with(Watched).with(inner).build().unwrap(),
+            Self::PavedDefault => paved(builder).with(Watched).with(inner).build().unwrap(),
+            Self::PavedCustom => paved(builder).redirect(self.policy()).with(Watched).with(inner).build().unwrap(),
             Self::ExistingOff => existing(builder.redirect(self.policy()), inner, SendWitness::redirects_off()),
             Self::ExistingDefault => existing(builder.redirect(self.policy()), inner, SendWitness::default_redirects()),
             Self::ExistingCustom => existing(builder.redirect(self.policy()), inner, SendWitness::custom_redirects()),
@@ -233,7 +235,7 @@ impl Road {
 }
 
 fn existing(builder: reqwest::ClientBuilder, inner: impl Middleware, witness: SendWitness) -> ClientWithMiddleware {
-    ClientBuilder::new(builder.build().unwrap()).with(inner).with(witness).build()
+    ClientBuilder::new(builder.build().unwrap()).with(Watched).with(inner).with(witness).build()
 }
 
 /// A client for tests: no proxy of the environment in the way.
@@ -241,15 +243,24 @@ pub(super) fn plain() -> reqwest::ClientBuilder {
     reqwest::Client::builder().no_proxy()
 }
 
+/// The test's own slot, under a type that nothing else replaces.
+#[derive(Clone)]
+struct Held(SendSlot);
+
 /// Puts the test's own slot where the witness looks for it.
-pub(super) struct Watched(pub(super) SendSlot);
+struct Watched;
 
 #[async_trait::async_trait]
 impl Middleware for Watched {
     async fn handle(&self, request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
-        extensions.insert(self.0.clone());
+        let Held(slot) = extensions.get().cloned().expect("every request of these tests is watched");
+        extensions.insert(slot);
         next.run(request, extensions).await
     }
+}
+
+fn pass_on<'a>(request: Request, extensions: &'a mut Extensions, next: Next<'a>) -> BoxFuture<'a, Result<Response>> {
+    next.run(request, extensions)
 }
 
 /// What is sent.
@@ -273,6 +284,25 @@ impl Shape {
     }
 }
 
+/// One way to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) road: Road,
+    pub(super) shape: Shape,
+    pub(super) watch: Watch,
+}
+
+impl Row {
+    pub(super) fn all_of(road: Road) -> impl Iterator<Item = Self> {
+        Shape::ALL.into_iter().flat_map(move |shape| [Watch::Errors, Watch::Body].map(|watch| Self { road, shape, watch }))
+    }
+
+    /// Tells the server which row it sees.
+    pub(super) fn path(self) -> String {
+        format!("{:?}-{:?}-{:?}", self.road, self.shape, self.watch)
+    }
+}
+
 /// Which kind of proof a fault leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Proof {
@@ -287,7 +317,7 @@ pub(super) enum Proof {
 
 impl Proof {
     /// What a proof is worth: the tracker counts wherever it was allowed, an error only where no redirect can have been followed.
-    pub(super) fn evidence(self, road: Road, shape: Shape, watch: Watch) -> Evidence {
+    pub(super) fn evidence(self, Row { road, shape, watch }: Row) -> Evidence {
         let tracked = watch == Watch::Body && (!road.follows() || shape != Shape::Post);
         let first_hop = !road.follows() || road.is_paved();
         let proven = match self {
@@ -300,13 +330,29 @@ impl Proof {
     }
 }
 
+/// What came of one watched request: the result unless our limit cut it, and what the slot says.
+pub(super) struct Came {
+    pub(super) result: Option<Result<Response>>,
+    pub(super) evidence: Evidence,
+    pub(super) refusal: Evidence,
+}
+
+impl Came {
+    pub(super) fn error(&self) -> Option<&reqwest::Error> {
+        match self.result.as_ref()?.as_ref().err()? {
+            Error::Reqwest(error) => Some(error),
+            Error::Middleware(error) => panic!("not a transport error: {error}"),
+        }
+    }
+}
+
 /// Sends, gives up after the limit, and asks the slot.
-pub(super) async fn witnessed(
-    client: &ClientWithMiddleware,
-    request: Request,
-    limit: Duration,
-    slot: &SendSlot,
-) -> (Option<Result<Response>>, Evidence) {
-    let ended = timeout(limit, client.execute(request)).await.ok();
-    (ended, slot.verdict().expect("a send was witnessed"))
+pub(super) async fn witnessed(client: &ClientWithMiddleware, request: Request, limit: Duration, watch: Watch) -> Came {
+    let slot = SendSlot::new(watch);
+    let mut extensions = Extensions::new();
+    extensions.insert(Held(slot.clone()));
+    let result = timeout(limit, client.execute_with_extensions(request, &mut extensions)).await.ok();
+    // An answer says what it says before any verdict is asked for.
+    let refusal = slot.refusal().expect("a send was witnessed");
+    Came { result, evidence: slot.verdict().expect("a send was witnessed"), refusal }
 }
