@@ -38,7 +38,7 @@ async fn slow_shop(late: Duration) -> io::Result<String> {
     let url = format!("http://{}", listener.local_addr()?);
     tokio::spawn(async move {
         while let Ok((mut peer, _)) = listener.accept().await {
-            peer.read(&mut [0; 4096]).await?;
+            peer.read_buf(&mut Vec::with_capacity(4096)).await?;
             tokio::time::sleep(late).await;
             peer.write_all(OK.as_bytes()).await?;
         }

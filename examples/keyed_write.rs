@@ -41,7 +41,7 @@ async fn shop<const N: usize>(answers: [&'static str; N]) -> io::Result<String> 
     tokio::spawn(async move {
         for answer in answers {
             let (mut peer, _) = listener.accept().await?;
-            peer.read(&mut [0; 4096]).await?;
+            peer.read_buf(&mut Vec::with_capacity(4096)).await?;
             peer.write_all(answer.as_bytes()).await?;
         }
         io::Result::Ok(())

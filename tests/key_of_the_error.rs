@@ -1,5 +1,7 @@
 //! Trying again by hand means reusing the key of the error; it must then be as old as it is, and its first result as unknown as it was.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::net::Ipv4Addr;
 use std::time::{Duration, SystemTime};
 
