@@ -5,7 +5,7 @@ use std::{error::Error, fmt};
 use http::StatusCode;
 
 use crate::{
-    policy::{Evidence, IdempotencyKey, InvalidKey},
+    policy::{Evidence, IdempotencyKey, InvalidKey, StopReason},
     report::{Cause, RetryReport},
 };
 
@@ -230,7 +230,8 @@ impl RetryErrorExt for reqwest_middleware::Error {
         let ours = self.safe_retry().is_some_and(|error| match error {
             RetryError::DeadlineExceeded(_) | RetryError::AttemptTimedOut(_) => true,
             RetryError::OutcomeUnknown(failure) | RetryError::Unprocessed(failure) | RetryError::BodyLost(failure) => {
-                failure.report().attempts().last().is_some_and(|last| matches!(last.cause(), Cause::TimedOut(_)))
+                let cut = || failure.report().attempts().last().is_some_and(|last| matches!(last.cause(), Cause::TimedOut(_)));
+                failure.report().stop() == StopReason::DeadlineTooNear || cut()
             }
             RetryError::Misused(_) => false,
         });
