@@ -4,13 +4,13 @@ mod scripted_client;
 
 use std::time::Duration;
 
-use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Extension, RequestBuilder};
+use reqwest_middleware::{ClientWithMiddleware, Extension, RequestBuilder};
 use reqwest_safe_retry::testing::{Scripted, Step};
 use reqwest_safe_retry::{
     BudgetLimits, Deadline, Endpoint, IdempotencyKey, KeyContract, Misuse, Outcome, ReportSlot, RetryBudget, RetryError,
     RetryErrorExt as _, RetryPolicy, RetryReport, SafeRetry, SendWitness, StopReason, Unmarked,
 };
-use scripted_client::{LATER, URL, client, end, millis, seconds, steady};
+use scripted_client::{LATER, URL, builder, client, end, millis, seconds, steady};
 use tokio::time::{Instant, sleep};
 
 const fn attempts(total: u32) -> RetryPolicy {
@@ -187,7 +187,7 @@ async fn of_nested_scopes_the_earlier_wins() {
 #[tokio::test(start_paused = true)]
 async fn an_initialiser_marks_every_request_of_a_client() {
     let peer = Scripted::new([Step::fails()]);
-    let client = ClientBuilder::new(reqwest::Client::new())
+    let client = builder()
         .with_init(Extension(Endpoint::idempotent_write()))
         .with_init(Extension(attempts(2)))
         .with(steady().with_unmarked(Unmarked::Untouched))

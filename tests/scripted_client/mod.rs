@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use reqwest::Response;
@@ -39,9 +39,17 @@ pub(crate) fn hasty() -> SafeRetry {
     steady().with_draws(Draws::constant(Draw::LEAST))
 }
 
+/// Never reached, so one is enough.
+static TRANSPORT: LazyLock<reqwest::Client> = LazyLock::new(reqwest::Client::new);
+
+/// A builder over a transport that is never reached.
+pub(crate) fn builder() -> ClientBuilder {
+    ClientBuilder::new(TRANSPORT.clone())
+}
+
 /// The plugin, the witness that redirects are off, the peer.
 pub(crate) fn client(retry: SafeRetry, peer: &Scripted) -> ClientWithMiddleware {
-    ClientBuilder::new(reqwest::Client::new()).with(retry).with(SendWitness::redirects_off()).with(peer.clone()).build()
+    builder().with(retry).with(SendWitness::redirects_off()).with(peer.clone()).build()
 }
 
 /// What came out of one request: its result, its report, and how long it took.
