@@ -162,12 +162,11 @@ impl Attempt {
                     Signal::Answered(status) if !plan.policy.statuses().contains(status) => Signal::BodyLost(status),
                     open => open,
                 };
-                self.cause = Cause::BodyLost;
                 self.waits_from = Instant::now();
-                self.held = Held::BodyLost(match (lost.loss, lost.error) {
-                    (Loss::Transport, Some(error)) => Ok(error),
-                    (Loss::Transport | Loss::TimeUp, _) => Err(limit.is),
-                });
+                (self.cause, self.held) = match (lost.loss, lost.error) {
+                    (Loss::Transport, Some(error)) => (Cause::BodyLost, Held::BodyLost(Ok(error))),
+                    (Loss::Transport | Loss::TimeUp, _) => (Cause::TimedOut(limit.is), Held::BodyLost(Err(limit.is))),
+                };
             }
         }
     }

@@ -68,6 +68,11 @@ impl Plan<'_> {
         self.policy.attempts() > 1 && self.effect != Effect::NeverResend
     }
 
+    /// Strictly opt-in, and nothing named the request: only its slot is told.
+    fn is_left_alone(&self) -> bool {
+        self.account.is_none()
+    }
+
     pub(crate) fn has_probe(&self) -> bool {
         self.endpoint.as_ref().is_some_and(|endpoint| endpoint.probe().is_some())
     }
@@ -182,9 +187,12 @@ impl<'a> Run<'a> {
         let mut attempt = self.send(first).await;
         loop {
             match self.decide(&attempt, &supply) {
+                Decision::Return if attempt.signal == Signal::Broken => return self.stop(attempt, &supply, StopReason::Broken).await,
                 Decision::Return => {
-                    let reason = if attempt.signal == Signal::Broken { StopReason::Broken } else { StopReason::AnswerIsFinal };
-                    return self.stop(attempt, &supply, reason).await;
+                    if let Some(account) = self.plan.account {
+                        account.accepted(Instant::now());
+                    }
+                    return self.stop(attempt, &supply, StopReason::AnswerIsFinal).await;
                 }
                 Decision::Stop(reason) => return self.stop(attempt, &supply, reason).await,
                 Decision::Probe(pause) => match self.probe(attempt, &supply, pause).await {
@@ -258,7 +266,8 @@ impl<'a> Run<'a> {
     fn decide(&mut self, attempt: &Attempt, supply: &Supply) -> Decision {
         let situation = self.situation(attempt, supply);
         let decision = self.plan.policy.decide(&situation);
-        let uneventful = self.sends == 1 && decision == Decision::Return && matches!(attempt.held, Held::Response(_));
+        let is_final = self.sends == 1 && decision == Decision::Return;
+        let uneventful = (is_final || self.plan.is_left_alone()) && matches!(attempt.held, Held::Response(_));
         if !uneventful || self.plan.slot.is_some() {
             self.record(attempt, &situation, &decision);
         }
@@ -391,9 +400,7 @@ impl<'a> Run<'a> {
 
     /// Ends the operation: an unknown write that can be asked about is asked about once more, free of the budget.
     async fn stop(mut self, attempt: Attempt, supply: &Supply, reason: StopReason) -> Result<Response> {
-        if let (StopReason::AnswerIsFinal, Some(account)) = (reason, self.plan.account) {
-            account.accepted(attempt.ended);
-        }
+        self.unrecord();
         let open = reason != StopReason::AnswerIsFinal && reason != StopReason::ProbeUndecided;
         if open && self.plan.is_write && self.evidence == Evidence::Unknown && self.plan.has_probe() {
             let until = self.last_look_until();
@@ -421,7 +428,7 @@ impl<'a> Run<'a> {
     fn finish(self, mut attempt: Attempt, reason: StopReason) -> Result<Response> {
         let outcome = self.outcome(&attempt, reason);
         let told = !self.attempts.is_empty();
-        let uneventful = self.sends <= 1 && reason == StopReason::AnswerIsFinal;
+        let uneventful = self.sends <= 1 && reason == StopReason::AnswerIsFinal || self.plan.is_left_alone();
         let held = mem::replace(&mut attempt.held, Held::GivenBack);
         if let Held::Response(response) = held {
             let report = told.then(|| self.report(&attempt, reason, outcome));
@@ -557,6 +564,14 @@ impl<'a> Run<'a> {
             pause,
             resend,
         });
+    }
+
+    /// Nothing came of what was decided last: the budget, the time or the body ran out first.
+    fn unrecord(&mut self) {
+        if let Some(last) = self.attempts.last_mut() {
+            last.resend = None;
+            last.pause = last.pause.filter(|_| self.probes > 0);
+        }
     }
 
     fn report(&self, attempt: &Attempt, stop: StopReason, outcome: Outcome) -> RetryReport {

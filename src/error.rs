@@ -5,7 +5,7 @@ use std::{error::Error, fmt};
 use http::StatusCode;
 
 use crate::{
-    policy::{Evidence, IdempotencyKey, InvalidKey},
+    policy::{Evidence, IdempotencyKey, InvalidKey, StopReason},
     report::{Cause, RetryReport},
 };
 
@@ -76,10 +76,7 @@ impl RetryError {
     /// The error of this crate inside a middleware error, also behind another middleware's context.
     #[must_use]
     pub fn find(error: &reqwest_middleware::Error) -> Option<&Self> {
-        match error {
-            reqwest_middleware::Error::Middleware(error) => error.chain().find_map(<dyn Error + 'static>::downcast_ref),
-            reqwest_middleware::Error::Reqwest(_) => None,
-        }
+        find(error)
     }
 
     /// What became of the operation. `None` for [`Misused`](Self::Misused): nothing was sent.
@@ -227,17 +224,15 @@ impl RetryErrorExt for reqwest_middleware::Error {
     }
 
     fn transport_error(&self) -> Option<&reqwest::Error> {
-        match self {
-            Self::Reqwest(error) => Some(error),
-            Self::Middleware(error) => error.chain().find_map(<dyn Error + 'static>::downcast_ref),
-        }
+        find(self)
     }
 
     fn timed_out(&self) -> bool {
         let ours = self.safe_retry().is_some_and(|error| match error {
             RetryError::DeadlineExceeded(_) | RetryError::AttemptTimedOut(_) => true,
             RetryError::OutcomeUnknown(failure) | RetryError::Unprocessed(failure) | RetryError::BodyLost(failure) => {
-                failure.report().attempts().last().is_some_and(|last| matches!(last.cause(), Cause::TimedOut(_)))
+                let cut = || failure.report().attempts().last().is_some_and(|last| matches!(last.cause(), Cause::TimedOut(_)));
+                failure.report().stop() == StopReason::DeadlineTooNear || cut()
             }
             RetryError::CoolingDown(_) | RetryError::Misused(_) => false,
         });
@@ -250,6 +245,17 @@ impl RetryErrorExt for reqwest_middleware::Error {
             Some(error) => error.report().map_or(Evidence::Unknown, RetryReport::evidence),
             None => Evidence::Unknown,
         }
+    }
+}
+
+/// The first error of a type, however many layers wrapped it. `reqwest_middleware::Error` hides the error that it holds: its `source()` is
+/// already that error's own.
+fn find<E: Error + 'static>(error: &reqwest_middleware::Error) -> Option<&E> {
+    match error {
+        reqwest_middleware::Error::Reqwest(error) => (error as &(dyn Error + 'static)).downcast_ref(),
+        reqwest_middleware::Error::Middleware(error) => error
+            .chain()
+            .find_map(|layer| layer.downcast_ref().or_else(|| layer.downcast_ref::<reqwest_middleware::Error>().and_then(find))),
     }
 }
 
