@@ -229,11 +229,13 @@ fn meaning(
     (signal, key_answer)
 }
 
-/// What an answer that refuses the request proves. Where nobody counted redirects, another URL than the request's gives one away.
+/// What an answer that refuses the request proves. Where nobody counted redirects, an answer from the network proves nothing, not even one
+/// that has the request's own URL: a 303 may lead a POST that was processed back to the page it was sent to. Mocks follow no redirect.
 fn refusal(slot: &SendSlot, url: &Url, response: &Response) -> Evidence {
     slot.refusal().unwrap_or_else(|| {
-        // What reqwest says when a response was built by hand, as mocks do.
-        let by_hand = response.url().host_str() == Some("no.url.provided.local");
-        if by_hand || response.url() == url { Evidence::Unprocessed } else { Evidence::Unknown }
+        // What reqwest says when a response was built by hand without a URL.
+        let without_url = response.url().host_str() == Some("no.url.provided.local");
+        let by_hand = response.remote_addr().is_none() && (without_url || response.url() == url);
+        if by_hand { Evidence::Unprocessed } else { Evidence::Unknown }
     })
 }
