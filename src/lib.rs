@@ -7,6 +7,8 @@ mod attempt;
 #[cfg(feature = "middleware")]
 mod attempt_loop;
 #[cfg(feature = "middleware")]
+mod audit;
+#[cfg(feature = "middleware")]
 mod body;
 #[cfg(feature = "middleware")]
 mod budget;
@@ -49,6 +51,8 @@ mod reuse_guard;
 #[cfg(feature = "middleware")]
 mod scope;
 #[cfg(feature = "middleware")]
+mod status_url;
+#[cfg(feature = "middleware")]
 mod supply;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -65,9 +69,10 @@ pub use policy::{
 
 #[cfg(feature = "middleware")]
 pub use {
+    audit::{Audit, AuditRow, Finding, Gap, Severity},
     body::BodyDeadlineExceeded,
     budget::RetryBudget,
-    catalog::EndpointCatalog,
+    catalog::{CatalogError, EndpointCatalog, Row},
     client::SafeClientBuilder,
     deadline::Deadline,
     endpoint::{Answer, DEFAULT_SETTLING, Endpoint, Verdict},
@@ -81,6 +86,10 @@ pub use {
     replay::{ReplayBody, ReplayRequest},
     report::{AttemptRecord, Cause, Found, Outcome, ProbeRecord, ReportSlot, RetryReport, TimeLimit},
     scope::ScopeKey,
+    status_url::{InvalidStatusUrl, StatusUrl},
     vendor_hints::{HintSources, Veto},
     witness::SendWitness,
 };
+
+#[cfg(all(feature = "middleware", feature = "serde"))]
+pub use catalog::InvalidFile;
