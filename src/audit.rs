@@ -286,7 +286,7 @@ impl AuditRow {
             self.find(Gap::NoOwner, Severity::Warning, "nobody is named who owns the state");
         }
         if let Some(method) = row.methods.iter().find(|method| gentler_than(self.effect, method)) {
-            self.find(Gap::GentlerThanMethod, Severity::Warning, format!("{method} promises less than what is stated here"));
+            self.find(Gap::GentlerThanMethod, Severity::Warning, format!("{method} alone does not promise what is stated here"));
         }
         if let Some(status) = ALSO_AFTER_THE_EFFECT.into_iter().find(|status| endpoint.trusts_refusal(*status)) {
             let message = format!("{} is trusted to mean \"not applied\", but also comes after the effect", status.as_u16());
@@ -445,16 +445,15 @@ impl fmt::Display for Audit {
             }
         }
         for line in lines() {
-            let mut written = String::new();
-            for (width, cell) in widths.into_iter().zip(line) {
-                written.push_str(&format!("{cell:width$}  "));
-            }
-            writeln!(f, "{}", written.trim_end())?;
+            let written: Vec<String> = widths.into_iter().zip(line).map(|(width, cell)| format!("{cell:width$}")).collect();
+            writeln!(f, "{}", written.join("  ").trim_end())?;
         }
         writeln!(f)?;
         for (row, finding) in self.findings() {
             writeln!(f, "{}: {}: {}", finding.severity, row.route, finding.message)?;
         }
-        write!(f, "{} endpoints, {} errors, {} warnings", self.rows.len(), self.count(Severity::Error), self.count(Severity::Warning))
+        let count = |number: usize, what| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
+        let (errors, warnings) = (self.count(Severity::Error), self.count(Severity::Warning));
+        write!(f, "{}, {}, {}", count(self.rows.len(), "endpoint"), count(errors, "error"), count(warnings, "warning"))
     }
 }
