@@ -160,13 +160,11 @@ impl EndpointCatalog {
     /// attempts it gets, and what happens when the result stays unknown.
     ///
     /// What a row leaves open is answered by the defaults of [`SafeRetry::new`]; [`audit_for`](Self::audit_for) takes a client's own.
-    #[must_use]
     pub fn audit(&self) -> Audit {
         self.audit_for(&SafeRetry::new())
     }
 
     /// As [`audit`](Self::audit), with the policy, the deadline and the attempt limit that this middleware gives to rows without.
-    #[must_use]
     pub fn audit_for(&self, retry: &SafeRetry) -> Audit {
         Audit::of(&self.0.rows, &retry.limits())
     }

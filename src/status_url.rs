@@ -47,7 +47,7 @@ pub struct StatusUrl {
 
 enum Place {
     Told(Box<Locate>),
-    Template(Template),
+    Template(Box<Template>),
 }
 
 type Locate = dyn Fn(&Operation<'_>) -> Option<Url> + Send + Sync;
@@ -65,7 +65,7 @@ impl StatusUrl {
     /// # Errors
     /// [`InvalidStatusUrl`]: neither a path nor a URL, or another parameter than `{key}`.
     pub fn by_key(template: &str) -> Result<Self, InvalidStatusUrl> {
-        Self::of(Template::parse(template, None)?)
+        Template::parse(template, None).map(Self::of)
     }
 
     /// Asks a URL that takes parameters out of the operation's path: `/orders/{order}` for operations on `/orders/{order}/capture`.
@@ -76,7 +76,7 @@ impl StatusUrl {
     /// # Errors
     /// [`InvalidStatusUrl`]: neither a path nor a URL, or a parameter that the path does not have.
     pub fn by_path(operation: &str, template: &str) -> Result<Self, InvalidStatusUrl> {
-        Self::of(Template::parse(template, Some(operation))?)
+        Template::parse(template, Some(operation)).map(Self::of)
     }
 
     /// Replaces what a status means.
@@ -85,8 +85,8 @@ impl StatusUrl {
         self
     }
 
-    fn of(template: Template) -> Result<Self, InvalidStatusUrl> {
-        Ok(Self { place: Place::Template(template), verdicts: Vec::new() })
+    fn of(template: Template) -> Self {
+        Self { place: Place::Template(Box::new(template)), verdicts: Vec::new() }
     }
 
     fn locate(&self, operation: &Operation<'_>) -> Option<Url> {
@@ -184,7 +184,7 @@ impl Template {
         };
         let start = if template.starts_with('/') { 0 } else { template.find("://")? + "://".len() };
         let (origin, local) = template.split_at(start + template.get(start..)?.find('/')?);
-        if local.starts_with("//") || local.contains('#') {
+        if local.starts_with("//") || local.contains('#') || origin.contains(['{', '}']) {
             return None;
         }
         let origin = match origin {

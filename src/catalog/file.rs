@@ -98,16 +98,20 @@ impl EndpointCatalog {
 
     fn with_entry(self, entry: Entry, number: usize, line: usize) -> Result<Self, CatalogError> {
         let refuse = |name: &str, message: &str| InvalidFile::new(line, format!("endpoint[{number}]{name}"), message);
-        let origin = entry.origin.clone();
-        let row = entry.into_row().map_err(|(name, message)| refuse(name, message))?;
-        self.with_row(&origin, row).map_err(|error| {
+        let located = |error: CatalogError| {
             let name = match &error {
                 CatalogError::Origin => ".origin",
                 CatalogError::Path { .. } => ".path",
                 CatalogError::Overlap { .. } | CatalogError::File(_) => "",
             };
-            refuse(name, &error.to_string()).into()
-        })
+            refuse(name, &error.to_string())
+        };
+        let origin = entry.origin.clone();
+        // The path is looked at first: a status URL may take parameters out of it.
+        let alone = Row::new(entry.method.0.clone(), entry.path.clone(), Endpoint::read());
+        let _readable = Self::new().with_row(&origin, alone).map_err(located)?;
+        let row = entry.into_row().map_err(|(name, message)| refuse(name, message))?;
+        Ok(self.with_row(&origin, row).map_err(located)?)
     }
 }
 
