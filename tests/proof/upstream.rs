@@ -15,7 +15,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -38,7 +38,7 @@ use tokio::{
 
 /// How long the server promises to know a key of `/brief/`, and how long it really does.
 pub const BRIEF_PROMISE: Duration = Duration::from_millis(300);
-const BRIEF_MEMORY: Duration = Duration::from_millis(800);
+const BRIEF_MEMORY: Duration = Duration::from_millis(600);
 const LONG_MEMORY: Duration = Duration::from_secs(3600);
 
 /// A number for each pair, evenly spread (splitmix64).
@@ -124,6 +124,14 @@ struct Life {
     running: Arc<Mutex<HashSet<String>>>,
 }
 
+impl Life {
+    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut all = self.work.lock().unwrap();
+        while all.try_join_next().is_some() {}
+        all.spawn(work);
+    }
+}
+
 type Answer = Response<BoxBody<Bytes, std::io::Error>>;
 
 /// How a connection ends before its answer.
@@ -173,9 +181,14 @@ impl Upstream {
 
     /// Serves, and now and then is down for a moment: connections break, running work is lost, connects are refused.
     pub async fn run(self, mut listener: TcpListener) {
-        for life in 0.. {
-            let up = Duration::from_millis(200 + chance(self.0.seed, life) % 300);
-            let _ = tokio::time::timeout(up, self.live(listener)).await;
+        for number in 0.. {
+            let (life, mut connections) = (Life::default(), JoinSet::new());
+            let up = Duration::from_millis(200 + chance(self.0.seed, number) % 300);
+            let _ = tokio::time::timeout(up, self.accept(listener, &life, &mut connections)).await;
+            // Dead is dead: nothing of this life may act in the next.
+            connections.shutdown().await;
+            let mut work = std::mem::take(&mut *life.work.lock().unwrap());
+            work.shutdown().await;
             self.0.restarts.fetch_add(1, Ordering::Relaxed);
             sleep(Duration::from_millis(20)).await;
             *self.0.database.lock().unwrap() = open(&self.0.path);
@@ -183,9 +196,7 @@ impl Upstream {
         }
     }
 
-    async fn live(&self, listener: TcpListener) {
-        let life = Life::default();
-        let mut connections = JoinSet::new();
+    async fn accept(&self, listener: TcpListener, life: &Life, connections: &mut JoinSet<()>) {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
             connections.spawn(self.clone().serve(stream, life.clone()));
@@ -285,7 +296,7 @@ impl Upstream {
         let (class, operation, body) = (class.to_owned(), operation.to_owned(), body.clone());
         let (done, answer) = oneshot::channel();
         let own = life.clone();
-        life.work.lock().unwrap().spawn(async move {
+        life.spawn(async move {
             sleep(delay).await;
             let answer = match key {
                 Some(key) => self.keyed(&own, &class, &operation, &key, &body).await,
@@ -308,7 +319,6 @@ impl Upstream {
     }
 
     async fn keyed(&self, life: &Life, class: &str, operation: &str, key: &str, body: &Bytes) -> Answer {
-        let arrived = Instant::now();
         let fingerprint = format!("{class} {operation} {body:?}");
         let memory = if class == "brief" { BRIEF_MEMORY } else { LONG_MEMORY };
         let running = {
@@ -336,7 +346,7 @@ impl Upstream {
             }
             Running::mark(life, operation)
         };
-        sleep(Duration::from_millis(2 + chance(self.0.seed, arrived.elapsed().subsec_nanos().into()) % 8)).await;
+        sleep(Duration::from_millis(5)).await;
         let mut database = self.0.database.lock().unwrap();
         let transaction = database.transaction().unwrap();
         transaction.execute("INSERT INTO effects (operation) VALUES (?1)", [operation]).unwrap();
