@@ -12,8 +12,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use futures_util::{StreamExt, stream};
 use reqwest_middleware::ClientWithMiddleware;
 use reqwest_safe_retry::{
-    Backoff, BudgetLimits, Cause, Endpoint, EndpointCatalog, IdempotencyKey, KeyContract, Outcome, ReportSlot, RetryBudget, RetryError,
-    RetryPolicy, Row, SafeRetry, StatusUrl,
+    Backoff, BudgetLimits, Cause, Endpoint, EndpointCatalog, IdempotencyKey, Jitter, KeyContract, Outcome, ReportSlot, RetryBudget,
+    RetryError, RetryPolicy, Row, SafeRetry, StatusUrl,
 };
 use upstream::{BRIEF_PROMISE, Upstream, chance};
 
@@ -79,9 +79,11 @@ fn catalog(origin: &str, nowhere: &str) -> EndpointCatalog {
     let probe = || StatusUrl::by_path("/{class}/{operation}", "/status/{operation}").unwrap();
     let contract = |remembered_for| KeyContract::ietf(remembered_for).with_replay_marker("idempotent-replayed".parse().unwrap());
     let post = |path, endpoint: Endpoint| Row::post(path, endpoint.reading_body(1024).settling(SETTLING));
+    // The second pause outlives the key, and the third what the server remembers beyond its promise.
+    let slow = policy(Backoff::doubling(150 * MILLI, 600 * MILLI).with_jitter(Jitter::None));
     let rows = [
         post("/keyed/{operation}", Endpoint::keyed_write(contract(Duration::from_secs(3600)))),
-        post("/brief/{operation}", Endpoint::keyed_write(contract(BRIEF_PROMISE)).probed_by(probe())),
+        post("/brief/{operation}", Endpoint::keyed_write(contract(BRIEF_PROMISE)).probed_by(probe()).with_policy(slow)),
         post("/probed/{operation}", Endpoint::probed_write(probe())),
         post("/plain/{operation}", Endpoint::unprotected_write()),
     ];
@@ -89,12 +91,14 @@ fn catalog(origin: &str, nowhere: &str) -> EndpointCatalog {
     EndpointCatalog::new().with_rows(origin, rows).unwrap().with_row(nowhere, unreachable).unwrap()
 }
 
+fn policy(backoff: Backoff) -> RetryPolicy {
+    RetryPolicy::DEFAULT.with_attempts(5).with_backoff(backoff).with_throttle_backoff(backoff).with_least_attempt(50 * MILLI)
+}
+
 fn client(catalog: EndpointCatalog) -> ClientWithMiddleware {
-    let backoff = Backoff::doubling(10 * MILLI, 80 * MILLI);
-    let policy = RetryPolicy::DEFAULT.with_attempts(5).with_backoff(backoff).with_throttle_backoff(backoff).with_least_attempt(50 * MILLI);
     SafeRetry::new()
         .with_catalog(catalog)
-        .with_policy(policy)
+        .with_policy(policy(Backoff::doubling(10 * MILLI, 80 * MILLI)))
         .with_budget(RetryBudget::new(BudgetLimits::UNLIMITED))
         .with_deadline(Duration::from_secs(4))
         .with_attempt_limit(150 * MILLI)
