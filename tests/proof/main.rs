@@ -10,6 +10,7 @@ mod upstream;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, stream};
+use http::StatusCode;
 use reqwest_middleware::ClientWithMiddleware;
 use reqwest_safe_retry::{
     Backoff, BudgetLimits, Cause, Endpoint, EndpointCatalog, IdempotencyKey, Jitter, KeyContract, Outcome, ReportSlot, RetryBudget,
@@ -59,17 +60,16 @@ enum Heard {
     Unknown,
 }
 
-/// What the caller may conclude, from nothing but what the crate tells.
+/// What the caller may conclude: from an answer and its report, or from the kind of error alone.
 fn heard(result: &reqwest_middleware::Result<reqwest::Response>, outcome: Outcome) -> Heard {
-    match (result, outcome) {
-        (_, Outcome::Unknown | Outcome::AnsweredAfterUnknown) => Heard::Unknown,
-        (Ok(answer), _) if answer.status().is_success() => Heard::Success,
-        (Ok(_), _) => Heard::Failure,
-        (Err(error), _) => match RetryError::find(error) {
-            Some(error @ RetryError::BodyLost(_)) if error.status().is_some_and(|status| status.is_success()) => Heard::Success,
-            Some(RetryError::BodyLost(_)) => Heard::Failure,
-            Some(RetryError::Unprocessed(_) | RetryError::DeadlineExceeded(_)) => Heard::Failure,
-            _ => Heard::Unknown,
+    let answered = |status: StatusCode| if status.is_success() { Heard::Success } else { Heard::Failure };
+    match result {
+        Ok(_) if matches!(outcome, Outcome::Unknown | Outcome::AnsweredAfterUnknown) => Heard::Unknown,
+        Ok(answer) => answered(answer.status()),
+        Err(error) => match RetryError::find(error).unwrap() {
+            RetryError::OutcomeUnknown(_) => Heard::Unknown,
+            RetryError::Unprocessed(_) | RetryError::DeadlineExceeded(_) => Heard::Failure,
+            error => answered(error.status().unwrap()), // the body was lost, the status is final
         },
     }
 }

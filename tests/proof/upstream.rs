@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -247,8 +247,7 @@ impl Upstream {
         if body.starts_with(b"invalid") {
             return Ok(plain(StatusCode::BAD_REQUEST));
         }
-        let number = operation.bytes().fold(0_u64, |number, byte| chance(number, byte.into()));
-        let fault = Fault::of(self.0.seed, number, arrival);
+        let fault = Fault::of(self.0.seed, number(operation), arrival);
         *self.0.faults.lock().unwrap().entry(fault.name()).or_default() += 1;
 
         let work = |delay| self.clone().spawned(life, class, operation, &head.headers, &body, delay);
@@ -275,13 +274,14 @@ impl Upstream {
         }
     }
 
-    /// What became of an operation, as far as the server knows; the question can fail too.
+    /// What became of an operation, as far as the server knows; the question can fail too, for some operations always.
     async fn status(&self, operation: &str, life: &Life) -> Result<Answer, End> {
-        static ASKED: AtomicUsize = AtomicUsize::new(0);
-        match chance(self.0.seed, ASKED.fetch_add(1, Ordering::Relaxed) as u64) % 20 {
-            0 => return Err(End::Reset),
-            1 => return Ok(plain(StatusCode::INTERNAL_SERVER_ERROR)),
-            _ => {}
+        static ASKED: AtomicU64 = AtomicU64::new(0);
+        if number(operation) % 16 == 0 {
+            return Ok(plain(StatusCode::INTERNAL_SERVER_ERROR));
+        }
+        if chance(self.0.seed, ASKED.fetch_add(1, Ordering::Relaxed)) % 32 == 0 {
+            return Err(End::Reset);
         }
         if life.running.lock().unwrap().contains(operation) {
             return Ok(plain(StatusCode::ACCEPTED));
@@ -419,6 +419,11 @@ fn remove(path: &Path) {
         name.push(suffix);
         let _ = std::fs::remove_file(name);
     }
+}
+
+/// A number for each operation.
+fn number(operation: &str) -> u64 {
+    operation.bytes().fold(0, |number, byte| chance(number, byte.into()))
 }
 
 fn millis_since_epoch() -> i64 {
