@@ -48,6 +48,8 @@ mod attempt_headers;
 #[cfg(feature = "middleware")]
 mod attempt_loop;
 #[cfg(feature = "middleware")]
+mod audit;
+#[cfg(feature = "middleware")]
 mod body;
 #[cfg(feature = "middleware")]
 mod budget;
@@ -90,6 +92,8 @@ mod reuse_guard;
 #[cfg(feature = "middleware")]
 mod scope;
 #[cfg(feature = "middleware")]
+mod status_url;
+#[cfg(feature = "middleware")]
 mod supply;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -107,9 +111,10 @@ pub use policy::{
 #[cfg(feature = "middleware")]
 pub use {
     attempt_headers::{AttemptHeaders, TimeLeftFormat},
+    audit::{Audit, AuditRow, Finding, Gap, Severity},
     body::BodyDeadlineExceeded,
     budget::RetryBudget,
-    catalog::EndpointCatalog,
+    catalog::{CatalogError, EndpointCatalog, Row},
     client::SafeClientBuilder,
     cooldown::{Cooldown, HoldsBack},
     deadline::Deadline,
@@ -124,6 +129,7 @@ pub use {
     replay::{ReplayBody, ReplayRequest},
     report::{AttemptRecord, Cause, Found, Outcome, ProbeRecord, ReportSlot, RetryReport, TimeLimit},
     scope::ScopeKey,
+    status_url::{InvalidStatusUrl, StatusUrl},
     vendor_hints::{HintSources, Veto},
     witness::SendWitness,
 };
@@ -132,3 +138,5 @@ pub use {
 #[cfg(all(doctest, feature = "middleware"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
+#[cfg(all(feature = "middleware", feature = "serde"))]
+pub use catalog::InvalidFile;

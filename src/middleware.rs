@@ -155,10 +155,22 @@ impl SafeRetry {
         self.with(|settings| settings.draws = Some(draws))
     }
 
+    /// What an endpoint gets that states nothing of its own, for the audit.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits { policy: self.0.policy, deadline: self.0.limit, attempt: self.0.attempt_limit }
+    }
+
     fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         change(Arc::make_mut(&mut self.0));
         self
     }
+}
+
+/// What a client gives to every endpoint that states nothing of its own.
+pub(crate) struct Limits {
+    pub(crate) policy: RetryPolicy,
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) attempt: Option<Duration>,
 }
 
 impl Settings {
