@@ -17,6 +17,8 @@ mod client;
 #[cfg(feature = "middleware")]
 mod cooldown;
 #[cfg(feature = "middleware")]
+mod correlation;
+#[cfg(feature = "middleware")]
 mod deadline;
 #[cfg(feature = "middleware")]
 mod drain;
@@ -69,12 +71,13 @@ pub use {
     budget::RetryBudget,
     catalog::EndpointCatalog,
     client::SafeClientBuilder,
+    correlation::{CorrelationId, InvalidCorrelationId},
     deadline::Deadline,
     endpoint::{Answer, DEFAULT_SETTLING, Endpoint, Verdict},
     error::{Failure, Misuse, RetryError, RetryErrorExt},
     key_source::KeyFingerprint,
     middleware::{SafeRetry, Unmarked},
-    observe::Observer,
+    observe::{Decided, Observer},
     origin::Origin,
     policy::{AdaptiveLimits, BudgetLimits},
     probe::{Operation, ProbeVerdict, StatusProbe},

@@ -13,10 +13,11 @@ use crate::{
     attempt_loop::{self, Plan},
     budget::RetryBudget,
     catalog::EndpointCatalog,
+    correlation::CorrelationId,
     deadline::Deadline,
     endpoint::{DeadlineCovers, Endpoint},
     error::Misuse,
-    observe::{Observer, Observers},
+    observe::{self, Observer, Telemetry},
     operation_key::OperationKey,
     policy::{BudgetLimits, Effect, RetryPolicy},
     report::ReportSlot,
@@ -44,7 +45,7 @@ struct Settings {
     unmarked: Unmarked,
     default_write: Option<Endpoint>,
     catalog: Option<EndpointCatalog>,
-    observers: Observers,
+    telemetry: Telemetry,
     reuse_guard: Arc<ReuseGuard>,
     #[cfg(feature = "testing")]
     draws: Option<crate::testing::Draws>,
@@ -62,7 +63,10 @@ pub enum Unmarked {
 
 impl SafeRetry {
     /// A middleware with all defaults.
+    ///
+    /// With the feature `metrics` it describes its metrics to the recorder that is installed by then.
     pub fn new() -> Self {
+        observe::describe();
         Self(Arc::new(Settings {
             policy: RetryPolicy::DEFAULT,
             budget: RetryBudget::new(BudgetLimits::DEFAULT),
@@ -71,7 +75,7 @@ impl SafeRetry {
             unmarked: Unmarked::ByMethod,
             default_write: None,
             catalog: None,
-            observers: Observers::default(),
+            telemetry: Telemetry::default(),
             reuse_guard: Arc::new(ReuseGuard::new()),
             #[cfg(feature = "testing")]
             draws: None,
@@ -118,7 +122,18 @@ impl SafeRetry {
 
     /// Adds an observer of every decision.
     pub fn with_observer(self, observer: impl Observer) -> Self {
-        self.with(|settings| settings.observers.add(observer))
+        self.with(|settings| settings.telemetry.add(observer))
+    }
+
+    /// Logs the URL's path too (`url.path`), never its query. Paths carry ids, and some carry keys: look at yours first. A name for the
+    /// endpoint ([`Endpoint::named`]) tells as much and nothing else.
+    pub fn with_path_in_logs(self) -> Self {
+        self.with(|settings| settings.telemetry.show_path_in_logs())
+    }
+
+    /// Labels the metrics with scheme, host and port too. For clients of a handful of hosts: each one multiplies the time series.
+    pub fn with_origin_in_metrics(self) -> Self {
+        self.with(|settings| settings.telemetry.show_origin_in_metrics())
     }
 
     /// Replaces chance by a scripted source, for tests of your own client.
@@ -151,6 +166,7 @@ impl Settings {
 
     /// Who wins, for policy and limits: request extension > endpoint > client. The scope caps the deadline; the earlier wins.
     async fn plan(&self, endpoint: Option<Endpoint>, request: &mut Request, extensions: &Extensions) -> Result<Plan<'_>, Misuse> {
+        let correlation = correlation(request, extensions);
         let contract = endpoint.as_ref().and_then(Endpoint::contract);
         let key = OperationKey::settle(request, contract, extensions.get())?;
         if let (Some(contract), Some(key)) = (contract, &key) {
@@ -169,7 +185,8 @@ impl Settings {
             attempt_limit: endpoint.as_ref().and_then(Endpoint::attempt_limit).or(self.attempt_limit),
             account: Some(self.budget.account(request)),
             slot: extensions.get::<ReportSlot>().cloned(),
-            observers: self.observers.clone(),
+            correlation,
+            telemetry: Some(&self.telemetry),
             key,
             endpoint,
             #[cfg(feature = "testing")]
@@ -188,7 +205,8 @@ impl Settings {
             attempt_limit: None,
             account: None,
             slot: extensions.get::<ReportSlot>().cloned(),
-            observers: Observers::default(),
+            correlation: correlation(request, extensions),
+            telemetry: None,
             key: OperationKey::settle(request, None, extensions.get())?,
             endpoint: None,
             #[cfg(feature = "testing")]
@@ -212,9 +230,16 @@ impl Middleware for SafeRetry {
         };
         match plan {
             Ok(plan) => attempt_loop::run(plan, request, extensions, next).await,
-            Err(misuse) => Err(attempt_loop::misused(misuse, &request, extensions)),
+            Err(misuse) => Err(attempt_loop::misused(misuse, &request, extensions, &settings.telemetry)),
         }
     }
+}
+
+/// Writes the caller's correlation id into the headers. The key comes after it, so that no id can replace a key.
+fn correlation(request: &mut Request, extensions: &Extensions) -> Option<CorrelationId> {
+    let id = extensions.get::<CorrelationId>()?;
+    id.write(request.headers_mut());
+    Some(id.clone())
 }
 
 fn marked_by_default(method: &Method) -> bool {

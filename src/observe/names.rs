@@ -1,0 +1,229 @@
+//! The names themselves: spans, events, fields, metrics, and the words their values are made of.
+//!
+//! Values are the names of the variants, so that a word in a log line is found in the documentation; only `error.type` follows OpenTelemetry.
+
+use http::{Method, StatusCode};
+
+use crate::{
+    drain::Drained,
+    policy::{Evidence, ResendReason, Signal, StopReason},
+    report::{Cause, Found, Outcome},
+};
+
+/// The target of every span and event.
+pub(crate) const TARGET: &str = "reqwest_safe_retry";
+
+/// The one span, over a whole operation.
+pub(crate) const OPERATION: &str = "operation";
+
+/// The events; each name is the message, too.
+pub(crate) mod event {
+    pub(crate) const ATTEMPT: &str = "attempt";
+    pub(crate) const RESEND: &str = "resend";
+    pub(crate) const PROBE: &str = "probe";
+    pub(crate) const PROBED: &str = "probed";
+    pub(crate) const END: &str = "end";
+    pub(crate) const ABANDONED: &str = "abandoned";
+    pub(crate) const MISUSED: &str = "misused";
+    pub(crate) const ALL: [&str; 7] = [ATTEMPT, RESEND, PROBE, PROBED, END, ABANDONED, MISUSED];
+}
+
+/// The fields of spans and events. Dotted ones are OpenTelemetry's.
+pub(crate) mod field {
+    pub(crate) const ENDPOINT: &str = "endpoint";
+    pub(crate) const METHOD: &str = "http.request.method";
+    pub(crate) const SCHEME: &str = "url.scheme";
+    pub(crate) const PATH: &str = "url.path";
+    pub(crate) const HOST: &str = "server.address";
+    pub(crate) const PORT: &str = "server.port";
+    pub(crate) const STATUS: &str = "http.response.status_code";
+    pub(crate) const RESEND_COUNT: &str = "http.request.resend_count";
+    pub(crate) const ERROR_TYPE: &str = "error.type";
+    pub(crate) const CORRELATION_ID: &str = "correlation_id";
+    pub(crate) const KEY: &str = "key";
+    pub(crate) const ATTEMPT: &str = "attempt";
+    pub(crate) const ATTEMPTS: &str = "attempts";
+    pub(crate) const SIGNAL: &str = "signal";
+    pub(crate) const EVIDENCE: &str = "evidence";
+    pub(crate) const CAUSE: &str = "cause";
+    pub(crate) const REASON: &str = "reason";
+    pub(crate) const STOP: &str = "stop";
+    pub(crate) const OUTCOME: &str = "outcome";
+    pub(crate) const FOUND: &str = "found";
+    pub(crate) const PAUSE: &str = "pause_ms";
+    pub(crate) const HINT: &str = "hint_ms";
+    pub(crate) const TOOK: &str = "took_ms";
+    pub(crate) const TIME_LEFT: &str = "time_left_ms";
+    pub(crate) const BUDGET_LEFT: &str = "budget_left";
+    pub(crate) const ALL: [&str; 25] = [
+        ENDPOINT,
+        METHOD,
+        SCHEME,
+        PATH,
+        HOST,
+        PORT,
+        STATUS,
+        RESEND_COUNT,
+        ERROR_TYPE,
+        CORRELATION_ID,
+        KEY,
+        ATTEMPT,
+        ATTEMPTS,
+        SIGNAL,
+        EVIDENCE,
+        CAUSE,
+        REASON,
+        STOP,
+        OUTCOME,
+        FOUND,
+        PAUSE,
+        HINT,
+        TOOK,
+        TIME_LEFT,
+        BUDGET_LEFT,
+    ];
+}
+
+/// The metrics and their labels.
+pub(crate) mod metric {
+    pub(crate) const OPERATIONS: &str = "safe_retry_operations_total";
+    pub(crate) const ATTEMPTS: &str = "safe_retry_attempts_total";
+    pub(crate) const RESENDS: &str = "safe_retry_resends_total";
+    pub(crate) const STOPS: &str = "safe_retry_stops_total";
+    pub(crate) const UNKNOWN: &str = "safe_retry_unknown_outcomes_total";
+    pub(crate) const PROBES: &str = "safe_retry_probes_total";
+    pub(crate) const DRAINS: &str = "safe_retry_drains_total";
+    pub(crate) const PAUSE: &str = "safe_retry_pause_seconds";
+    pub(crate) const HINT: &str = "safe_retry_hint_seconds";
+    pub(crate) const BUDGET_LEFT: &str = "safe_retry_budget_left";
+    pub(crate) const ALL: [&str; 10] = [OPERATIONS, ATTEMPTS, RESENDS, STOPS, UNKNOWN, PROBES, DRAINS, PAUSE, HINT, BUDGET_LEFT];
+
+    pub(crate) mod label {
+        pub(crate) const ENDPOINT: &str = "endpoint";
+        pub(crate) const METHOD: &str = "method";
+        pub(crate) const ORIGIN: &str = "origin";
+        pub(crate) const REASON: &str = "reason";
+        pub(crate) const FOUND: &str = "found";
+        pub(crate) const RESULT: &str = "result";
+        pub(crate) const ALL: [&str; 6] = [ENDPOINT, METHOD, ORIGIN, REASON, FOUND, RESULT];
+    }
+
+    /// The endpoint of requests whose endpoint has no name.
+    pub(crate) const UNNAMED: &str = "unnamed";
+    /// The reason of an operation whose future was dropped.
+    pub(crate) const ABANDONED: &str = "Abandoned";
+}
+
+/// A method as a word of a bounded set; OpenTelemetry calls all the others `_OTHER`.
+pub(super) fn method(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::DELETE => "DELETE",
+        Method::PATCH => "PATCH",
+        Method::OPTIONS => "OPTIONS",
+        Method::TRACE => "TRACE",
+        Method::CONNECT => "CONNECT",
+        _ => "_OTHER",
+    }
+}
+
+/// OpenTelemetry's `error.type`: the status of an error answer, or a word for the failure.
+pub(super) fn error_type(cause: Cause, status: Option<&StatusCode>) -> Option<&str> {
+    Some(match cause {
+        Cause::Status => return status.filter(|status| status.is_client_error() || status.is_server_error()).map(StatusCode::as_str),
+        Cause::Connect => "connect",
+        Cause::Certificate => "certificate",
+        Cause::Reset => "reset",
+        Cause::PeerClosed => "peer_closed",
+        Cause::TimedOut(_) => "timeout",
+        Cause::Protocol => "protocol",
+        Cause::Refused => "refused",
+        Cause::Redirect => "redirect",
+        Cause::RequestBody => "request_body",
+        Cause::Request => "request",
+        Cause::BodyLost => "body_lost",
+        Cause::Middleware => "middleware",
+        Cause::Transport => "transport",
+    })
+}
+
+pub(super) const fn signal(signal: Signal) -> &'static str {
+    match signal {
+        Signal::Answered(_) => "Answered",
+        Signal::Final(_) => "Final",
+        Signal::Resendable(_) => "Resendable",
+        Signal::KeyInUse => "KeyInUse",
+        Signal::Failed => "Failed",
+        Signal::Broken => "Broken",
+        Signal::BodyLost(_) => "BodyLost",
+        Signal::Forbidden => "Forbidden",
+        Signal::ProbedAbsent => "ProbedAbsent",
+    }
+}
+
+pub(super) const fn evidence(evidence: Evidence) -> &'static str {
+    match evidence {
+        Evidence::Unprocessed => "Unprocessed",
+        Evidence::Unknown => "Unknown",
+    }
+}
+
+pub(super) const fn resend(reason: ResendReason) -> &'static str {
+    match reason {
+        ResendReason::ProvenUnprocessed => "ProvenUnprocessed",
+        ResendReason::EffectRepeatable => "EffectRepeatable",
+        ResendReason::KeyDeduplicates => "KeyDeduplicates",
+        ResendReason::ProbeFoundNothing => "ProbeFoundNothing",
+    }
+}
+
+pub(super) const fn stop(reason: StopReason) -> &'static str {
+    match reason {
+        StopReason::AnswerIsFinal => "AnswerIsFinal",
+        StopReason::MayHaveHappened => "MayHaveHappened",
+        StopReason::AttemptsSpent => "AttemptsSpent",
+        StopReason::DeadlineTooNear => "DeadlineTooNear",
+        StopReason::WindowClosed => "WindowClosed",
+        StopReason::BudgetSpent => "BudgetSpent",
+        StopReason::KeyExpired => "KeyExpired",
+        StopReason::BodyConsumed => "BodyConsumed",
+        StopReason::ProbeUndecided => "ProbeUndecided",
+        StopReason::UnreadableHint => "UnreadableHint",
+        StopReason::ServerForbade => "ServerForbade",
+        StopReason::Broken => "Broken",
+        StopReason::Misused => "Misused",
+        StopReason::Disabled => "Disabled",
+    }
+}
+
+pub(super) const fn outcome(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Answered => "Answered",
+        Outcome::AnsweredAfterUnknown => "AnsweredAfterUnknown",
+        Outcome::Reconciled => "Reconciled",
+        Outcome::Unprocessed => "Unprocessed",
+        Outcome::Unknown => "Unknown",
+    }
+}
+
+pub(super) const fn found(found: Found) -> &'static str {
+    match found {
+        Found::Applied => "Applied",
+        Found::Absent => "Absent",
+        Found::InProgress => "InProgress",
+        Found::Undecided => "Undecided",
+    }
+}
+
+pub(super) const fn drained(drained: Drained) -> &'static str {
+    match drained {
+        Drained::Whole => "Whole",
+        Drained::TooLong => "TooLong",
+        Drained::TooSlow => "TooSlow",
+        Drained::Broken => "Broken",
+        Drained::NotNeeded => "NotNeeded",
+    }
+}
