@@ -358,6 +358,7 @@ impl<'a> Run<'a> {
 
     /// Ends the operation: an unknown write that can be asked about is asked about once more, free of the budget.
     async fn stop(mut self, attempt: Attempt, supply: &Supply, reason: StopReason) -> Result<Response> {
+        self.forget_unsent();
         let open = reason != StopReason::AnswerIsFinal && reason != StopReason::ProbeUndecided;
         if open && self.plan.is_write && self.evidence == Evidence::Unknown && self.plan.has_probe() {
             let until = self.last_look_until();
@@ -519,6 +520,16 @@ impl<'a> Run<'a> {
             pause,
             resend,
         });
+    }
+
+    /// A resend that was decided and never sent, for want of budget, time or body, is none in the report.
+    fn forget_unsent(&mut self) {
+        let sends = self.sends;
+        let asked = self.probe_records.iter().any(|probe| probe.after_attempt == sends);
+        if let Some(last) = self.attempts.last_mut() {
+            last.resend = None;
+            last.pause = last.pause.filter(|_| asked);
+        }
     }
 
     fn report(&self, attempt: &Attempt, stop: StopReason, outcome: Outcome) -> RetryReport {

@@ -60,9 +60,9 @@ mod vendor_hints;
 mod witness;
 
 pub use policy::{
-    Backoff, BodySupply, Decision, Draw, Effect, Evidence, Hint, HintSpread, IdempotencyKey, InvalidHint, InvalidKey, Jitter, KeyAnswer,
-    KeyContract, KeyFormat, KeyScope, KeySource, Lapsed, Replays, ResendPermit, ResendReason, RetryPolicy, RetryStatuses, Signal,
-    Situation, StopReason, UnreadableHint,
+    Backoff, BodySupply, Decision, Draw, Effect, Evidence, Explanation, Hint, HintSpread, IdempotencyKey, InvalidHint, InvalidKey, Jitter,
+    KeyAnswer, KeyContract, KeyFormat, KeyScope, KeySource, Lapsed, Replays, ResendPermit, ResendReason, RetryPolicy, RetryStatuses,
+    Signal, Situation, StopReason, UnreadableHint,
 };
 
 #[cfg(feature = "middleware")]

@@ -24,7 +24,7 @@ mod spans;
 
 use std::time::Duration;
 
-use http::{Method, StatusCode};
+use http::Method;
 use reqwest::{Request, Url};
 
 pub use observer::{Decided, Observer};
@@ -36,7 +36,7 @@ use crate::{
     endpoint::Endpoint,
     origin::Origin,
     policy::{Decision, Evidence, ResendPermit, Situation, StopReason},
-    report::{AttemptRecord, Cause, Outcome, ProbeRecord, RetryReport},
+    report::{AttemptRecord, Outcome, ProbeRecord, RetryReport},
 };
 
 use observer::Observers;
@@ -128,6 +128,7 @@ enum Progress {
 
 /// How an operation ended.
 #[derive(Clone, Copy)]
+#[cfg_attr(not(feature = "tracing"), allow(dead_code, reason = "only a log line tells all of it"))]
 pub(crate) struct End<'a> {
     pub(crate) stop: StopReason,
     pub(crate) outcome: Outcome,
@@ -137,6 +138,7 @@ pub(crate) struct End<'a> {
     pub(crate) report: Option<&'a RetryReport>,
 }
 
+#[cfg_attr(not(all(feature = "tracing", feature = "metrics")), expect(unused_variables, reason = "the two are told different things"))]
 impl<'a> Watched<'a> {
     pub(crate) fn new(plan: &'a Plan<'a>, request: &Request) -> Self {
         let telemetry = plan.telemetry;
@@ -175,7 +177,6 @@ impl<'a> Watched<'a> {
         }
         #[cfg(feature = "metrics")]
         self.meter(|meters| meters.attempted(attempt));
-        let _ = (attempt, time_left);
     }
 
     /// Something was decided about the attempt of this record.
@@ -204,7 +205,6 @@ impl<'a> Watched<'a> {
         }
         #[cfg(feature = "metrics")]
         self.meter(|meters| meters.resend(self.plan, permit));
-        let _ = (permit, time_left);
     }
 
     /// A probe is decided and paid for.
@@ -215,7 +215,6 @@ impl<'a> Watched<'a> {
         }
         #[cfg(feature = "metrics")]
         self.meter(|meters| meters.pause(self.plan, pause));
-        let _ = (pause, time_left);
     }
 
     /// A probe has answered; absence clears what was unknown.
@@ -227,14 +226,12 @@ impl<'a> Watched<'a> {
         }
         #[cfg(feature = "metrics")]
         self.meter(|meters| meters.probed(probe));
-        let _ = probe;
     }
 
     /// The connection of a response was given back, or not.
     pub(crate) fn drained(&self, drained: Drained) {
         #[cfg(feature = "metrics")]
         self.meter(|meters| meters.drained(drained));
-        let _ = drained;
     }
 
     /// The operation is over.
@@ -260,24 +257,25 @@ impl<'a> Watched<'a> {
 
 impl Drop for Watched<'_> {
     fn drop(&mut self) {
-        let Progress::Open(evidence) = self.progress else { return };
-        if self.telemetry.is_none() {
+        if self.progress == Progress::Ended || self.telemetry.is_none() {
             return;
         }
         #[cfg(feature = "tracing")]
-        spans::abandoned(self.sends, if self.plan.is_write { evidence } else { Evidence::Unprocessed });
+        if let Progress::Open(evidence) = self.progress {
+            spans::abandoned(self.sends, if self.plan.is_write { evidence } else { Evidence::Unprocessed });
+        }
         #[cfg(feature = "metrics")]
         self.meter(meters::Meters::abandoned);
-        let _ = evidence;
     }
 }
 
+#[cfg(feature = "tracing")]
 impl End<'_> {
-    fn status(&self) -> Option<StatusCode> {
+    fn status(&self) -> Option<http::StatusCode> {
         self.last.and_then(|attempt| attempt.status)
     }
 
-    fn cause(&self) -> Option<Cause> {
+    fn cause(&self) -> Option<crate::report::Cause> {
         self.last.map(|attempt| attempt.cause)
     }
 

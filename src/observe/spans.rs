@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use reqwest::Request;
 use tokio::time::Instant;
-use tracing::{Level, Span, event, field::Empty, field::display, span};
+use tracing::{Level, Span, event, field::Empty, span};
 
 use super::{
     Detail, End, Telemetry,
@@ -31,8 +31,8 @@ pub(super) fn operation(plan: &Plan<'_>, telemetry: &Telemetry, request: &Reques
         { field::HOST } = url.host_str(),
         { field::PORT } = url.port_or_known_default(),
         { field::PATH } = (telemetry.path_in_logs == Detail::Shown).then(|| url.path()),
-        { field::CORRELATION_ID } = plan.correlation.as_ref().map(display),
-        { field::KEY } = plan.key.as_ref().map(OperationKey::key).map(|key| display(key.fingerprint())),
+        { field::CORRELATION_ID } = plan.correlation.as_ref().map(tracing::field::display),
+        { field::KEY } = plan.key.as_ref().map(OperationKey::key).map(|key| tracing::field::display(key.fingerprint())),
         // For exporters, which see the span as a whole.
         { field::STATUS } = Empty,
         { field::RESEND_COUNT } = Empty,
@@ -49,7 +49,7 @@ pub(super) fn attempt(plan: &Plan<'_>, number: u32, attempt: &Attempt, time_left
         { field::ERROR_TYPE } = names::error_type(attempt.cause, attempt.status.as_ref()),
         { field::SIGNAL } = names::signal(attempt.signal),
         { field::EVIDENCE } = names::evidence(attempt.evidence),
-        { field::CAUSE } = display(attempt.cause),
+        { field::CAUSE } = tracing::field::display(attempt.cause),
         { field::TOOK } = millis(attempt.ended.saturating_duration_since(attempt.started)),
         { field::HINT } = attempt.hint.and_then(Result::ok).map(millis),
         { field::TIME_LEFT } = bounded(time_left),
@@ -106,7 +106,7 @@ pub(super) fn end(plan: &Plan<'_>, span: &Span, sends: u32, end: &End<'_>) {
                 { field::OUTCOME } = names::outcome(end.outcome),
                 { field::STATUS } = status.map(|status| status.as_u16()),
                 { field::ERROR_TYPE } = error_type,
-                { field::CAUSE } = end.cause().map(display),
+                { field::CAUSE } = end.cause().map(tracing::field::display),
                 { field::TOOK } = millis(end.took),
                 { field::TIME_LEFT } = bounded(plan.deadline.time_left()),
                 { field::BUDGET_LEFT } = budget_left(plan),
