@@ -1,5 +1,7 @@
 //! A subscriber that keeps what this crate says, at every level.
 
+#![allow(unreachable_pub, dead_code, reason = "each test uses what it needs of it")]
+
 use std::{
     collections::BTreeMap,
     fmt::Debug,
