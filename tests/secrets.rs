@@ -266,7 +266,7 @@ async fn no_error_of_the_user_s_own_is_printed_as_ours() {
 async fn wrong_use_prints_no_secret() {
     let all = watched(async |printed| {
         let client = client(plugin(&printed), Scripted::answering(200));
-        let keyed = || client.post(URL).with_extension(Endpoint::keyed_write(KeyContract::STRIPE));
+        let keyed = || client.post(URL).with_extension(Endpoint::keyed_write(KeyContract::STRIPE.with_reuse_guard()));
         let malformed = format!("S3CRET-{}", "x".repeat(300));
         send(keyed().header("idempotency-key", malformed), &printed).await;
         send(keyed().header("idempotency-key", "S3CRET-one").header("idempotency-key", "S3CRET-other"), &printed).await;

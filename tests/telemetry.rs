@@ -2,7 +2,7 @@
 
 mod capture;
 
-use std::time::Duration;
+use std::{sync::LazyLock, time::Duration};
 
 use capture::Capture;
 use futures_util::FutureExt;
@@ -19,8 +19,10 @@ use tracing::Level;
 const URL: &str = "https://api.test/v1/orders?token=1";
 
 fn client(plugin: SafeRetry, peer: &Scripted) -> ClientWithMiddleware {
+    // Never reached, so one for all.
+    static TRANSPORT: LazyLock<reqwest::Client> = LazyLock::new(reqwest::Client::new);
     let plugin = plugin.with_draws(Draws::constant(Draw::LEAST));
-    ClientBuilder::new(reqwest::Client::new()).with(plugin).with(SendWitness::redirects_off()).with(peer.clone()).build()
+    ClientBuilder::new(TRANSPORT.clone()).with(plugin).with(SendWitness::redirects_off()).with(peer.clone()).build()
 }
 
 fn throttled() -> Step {
