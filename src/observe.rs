@@ -271,12 +271,17 @@ impl Drop for Watched<'_> {
 
 #[cfg(feature = "tracing")]
 impl End<'_> {
+    /// The attempt whose result is the operation's; a probe's finding replaces it.
+    fn deciding(&self) -> Option<&Attempt> {
+        self.last.filter(|_| self.outcome != Outcome::Reconciled)
+    }
+
     fn status(&self) -> Option<http::StatusCode> {
-        self.last.and_then(|attempt| attempt.status)
+        self.deciding().and_then(|attempt| attempt.status)
     }
 
     fn cause(&self) -> Option<crate::report::Cause> {
-        self.last.map(|attempt| attempt.cause)
+        self.deciding().map(|attempt| attempt.cause)
     }
 
     /// Somebody may have to look: nobody knows what happened, or sending again did not bring an answer.

@@ -227,3 +227,90 @@ pub(super) const fn drained(drained: Drained) -> &'static str {
         Drained::NotNeeded => "NotNeeded",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = include_str!("../../docs/telemetry.md");
+    const INCIDENT: &str = include_str!("../../docs/reading-an-incident.md");
+
+    /// What stands between backticks in the first cells of tables.
+    fn documented() -> Vec<&'static str> {
+        let cells = TABLE.lines().filter(|line| line.starts_with("| `")).filter_map(|line| line.split('|').nth(1));
+        cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect()
+    }
+
+    #[test]
+    fn the_documentation_lists_every_name_and_no_other() {
+        let mut names: Vec<&str> =
+            [OPERATION].into_iter().chain(event::ALL).chain(field::ALL).chain(metric::ALL).chain(metric::label::ALL).collect();
+        let mut documented = documented();
+        names.sort_unstable();
+        documented.sort_unstable();
+        assert_eq!(documented, names);
+    }
+
+    #[test]
+    fn the_incident_s_log_lines_hold_only_names_that_exist() {
+        let lines: Vec<&str> = INCIDENT.lines().filter(|line| line.contains(&format!("{TARGET}:"))).collect();
+        assert!(lines.len() > 5);
+        for line in lines {
+            let (_, said) = line.split_once(&format!("{TARGET}: ")).unwrap();
+            let (name, fields) = said.split_once(' ').unwrap();
+            assert!(event::ALL.contains(&name), "{line}");
+            let span = line.split(['{', '}']).nth(1).unwrap();
+            for field in fields.split(' ').chain(span.split(' ')) {
+                let (name, _) = field.split_once('=').unwrap();
+                assert!(field::ALL.contains(&name), "{name} in {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn words_are_the_names_of_the_variants() {
+        use StopReason as Stop;
+        let stops = [
+            Stop::AnswerIsFinal,
+            Stop::MayHaveHappened,
+            Stop::AttemptsSpent,
+            Stop::DeadlineTooNear,
+            Stop::WindowClosed,
+            Stop::BudgetSpent,
+            Stop::KeyExpired,
+            Stop::BodyConsumed,
+            Stop::ProbeUndecided,
+            Stop::UnreadableHint,
+            Stop::ServerForbade,
+            Stop::Broken,
+            Stop::Misused,
+            Stop::Disabled,
+        ];
+        for reason in stops {
+            assert_eq!(stop(reason), format!("{reason:?}"));
+        }
+        use ResendReason::{EffectRepeatable, KeyDeduplicates, ProbeFoundNothing, ProvenUnprocessed};
+        for reason in [ProvenUnprocessed, EffectRepeatable, KeyDeduplicates, ProbeFoundNothing] {
+            assert_eq!(resend(reason), format!("{reason:?}"));
+        }
+        use Outcome::{Answered, AnsweredAfterUnknown, Reconciled, Unknown, Unprocessed};
+        for known in [Answered, AnsweredAfterUnknown, Reconciled, Unprocessed, Unknown] {
+            assert_eq!(outcome(known), format!("{known:?}"));
+        }
+        for verdict in [Found::Applied, Found::Absent, Found::InProgress, Found::Undecided] {
+            assert_eq!(found(verdict), format!("{verdict:?}"));
+        }
+        for result in [Drained::Whole, Drained::TooLong, Drained::TooSlow, Drained::Broken, Drained::NotNeeded] {
+            assert_eq!(drained(result), format!("{result:?}"));
+        }
+        for proof in [Evidence::Unprocessed, Evidence::Unknown] {
+            assert_eq!(evidence(proof), format!("{proof:?}"));
+        }
+        let status = StatusCode::OK;
+        let answers = [Signal::Answered(status), Signal::Final(status), Signal::Resendable(status), Signal::BodyLost(status)];
+        let others = [Signal::KeyInUse, Signal::Failed, Signal::Broken, Signal::Forbidden, Signal::ProbedAbsent];
+        for came_back in answers.into_iter().chain(others) {
+            assert_eq!(signal(came_back), format!("{came_back:?}").trim_end_matches("(200)"));
+        }
+    }
+}
