@@ -13,11 +13,12 @@ use crate::{
     body,
     budget::{BudgetAccount, Withdrawal},
     cooldown::{CooldownPlace, HoldsBack},
+    correlation::CorrelationId,
     deadline::Deadline,
     drain,
     endpoint::{DeadlineCovers, Endpoint},
     error::{Failure, FailureSource, Misuse, RetryError},
-    observe::{self, Observers},
+    observe::{End, Telemetry, Watched},
     operation_key::OperationKey,
     origin::Origin,
     policy::{
@@ -45,10 +46,13 @@ pub(crate) struct Plan<'a> {
     /// Absent on requests that are left alone.
     pub(crate) account: Option<BudgetAccount<'a>>,
     pub(crate) slot: Option<ReportSlot>,
-    pub(crate) observers: Observers,
     pub(crate) hints: HintSources,
     pub(crate) cooldown: Option<CooldownPlace<'a>>,
     pub(crate) headers: Option<&'a AttemptHeaders>,
+    /// Sent and logged alike on every attempt.
+    pub(crate) correlation: Option<CorrelationId>,
+    /// Absent on requests that are left alone.
+    pub(crate) telemetry: Option<&'a Telemetry>,
     #[cfg(feature = "testing")]
     pub(crate) draws: Option<crate::testing::Draws>,
 }
@@ -77,6 +81,11 @@ impl Plan<'_> {
         self.endpoint.as_ref().is_some_and(|endpoint| endpoint.probe().is_some())
     }
 
+    /// Whether somebody will be told about an operation even if it is uneventful.
+    fn wants_record(&self) -> bool {
+        self.slot.is_some() || self.telemetry.is_some_and(Telemetry::wants_records)
+    }
+
     /// Takes the token for one resend or probe; `None`: the budget is spent.
     fn withdraw(&self) -> Option<Withdrawal> {
         self.account.and_then(|account| account.withdraw(Instant::now(), self.draw()))
@@ -94,28 +103,30 @@ impl Plan<'_> {
 /// Runs one operation to its end.
 pub(crate) async fn run(plan: Plan<'_>, request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
     let run = Run::new(&plan, &request, extensions, next);
-    let (method, url) = (run.method.clone(), run.url.clone());
-    observe::operation(&plan, &method, &url, run.run(request)).await
+    let span = run.watched.span();
+    span.cover(run.run(request)).await
 }
 
 /// The error of a request that was used wrongly: nothing was sent, and a report without attempts says so.
-pub(crate) fn misused(misuse: Misuse, request: &Request, extensions: &Extensions) -> Error {
+pub(crate) fn misused(misuse: Misuse, request: &Request, extensions: &Extensions, telemetry: &Telemetry) -> Error {
+    let report = RetryReport::new(Record {
+        method: request.method().clone(),
+        origin: Origin::of(request.url()),
+        endpoint: None,
+        attempts: Vec::new(),
+        probes: Vec::new(),
+        stop: StopReason::Misused,
+        outcome: Outcome::Unprocessed,
+        evidence: Evidence::Unprocessed,
+        hint: None,
+        key_was_sent: false,
+        key_answer: None,
+        took: Duration::ZERO,
+        time_left: Duration::MAX,
+    });
+    telemetry.misused(&report);
     if let Some(slot) = extensions.get::<ReportSlot>() {
-        slot.fill(RetryReport::new(Record {
-            method: request.method().clone(),
-            origin: Origin::of(request.url()),
-            endpoint: None,
-            attempts: Vec::new(),
-            probes: Vec::new(),
-            stop: StopReason::Misused,
-            outcome: Outcome::Unprocessed,
-            evidence: Evidence::Unprocessed,
-            hint: None,
-            key_was_sent: false,
-            key_answer: None,
-            took: Duration::ZERO,
-            time_left: Duration::MAX,
-        }));
+        slot.fill(report);
     }
     RetryError::Misused(misuse).into()
 }
@@ -123,6 +134,7 @@ pub(crate) fn misused(misuse: Misuse, request: &Request, extensions: &Extensions
 /// One operation on its way.
 struct Run<'a> {
     plan: &'a Plan<'a>,
+    watched: Watched<'a>,
     next: Next<'a>,
     extensions: &'a mut Extensions,
     method: Method,
@@ -149,6 +161,7 @@ impl<'a> Run<'a> {
         let used_before = plan.key.as_ref().is_some_and(OperationKey::was_used_before);
         Self {
             plan,
+            watched: Watched::new(plan, request),
             next,
             extensions,
             method: request.method().clone(),
@@ -215,9 +228,11 @@ impl<'a> Run<'a> {
         }
         self.earlier_probes = self.earlier_probes.saturating_add(mem::take(&mut self.probes));
         self.followed_unknown |= self.sends > 1 && self.evidence == Evidence::Unknown;
+        self.watched.sending();
         let attempt =
             attempt::send(self.plan, &self.url, request, self.extensions, self.next.clone(), self.sending_until, self.too_early).await;
         self.evidence = self.evidence.max(attempt.evidence);
+        self.watched.attempted(&attempt, self.evidence, self.sending_until.time_left());
         if attempt.status == Some(StatusCode::TOO_EARLY) {
             self.too_early = TooEarly::Heard;
         }
@@ -268,10 +283,10 @@ impl<'a> Run<'a> {
         let decision = self.plan.policy.decide(&situation);
         let is_final = self.sends == 1 && decision == Decision::Return;
         let uneventful = (is_final || self.plan.is_left_alone()) && matches!(attempt.held, Held::Response(_));
-        if !uneventful || self.plan.slot.is_some() {
+        if !uneventful || self.plan.wants_record() {
             self.record(attempt, &situation, &decision);
         }
-        observe::decided(self.plan, attempt, &situation, &decision);
+        self.watched.decided(&self.method, &self.url, self.attempts.last(), &situation, &decision);
         decision
     }
 
@@ -294,6 +309,7 @@ impl<'a> Run<'a> {
         let Some(token) = self.plan.withdraw() else {
             return Resent::Stopped(attempt, StopReason::BudgetSpent);
         };
+        self.watched.resending(&permit, self.sending_until.time_left());
         if let Err(reason) = self.wait(&mut attempt, permit.pause()).await {
             return Resent::Stopped(attempt, reason);
         }
@@ -316,6 +332,7 @@ impl<'a> Run<'a> {
         let Some(token) = self.plan.withdraw() else {
             return Probed::Stopped(attempt, StopReason::BudgetSpent);
         };
+        self.watched.probing(pause, self.sending_until.time_left());
         if let Err(reason) = self.wait(&mut attempt, pause).await {
             return Probed::Stopped(attempt, reason);
         }
@@ -349,7 +366,7 @@ impl<'a> Run<'a> {
         let until = attempt.waits_from.checked_add(pause).map_or(Deadline::NONE, Deadline::at);
         if matches!(attempt.held, Held::Response(_)) {
             if let Held::Response(response) = mem::replace(&mut attempt.held, Held::GivenBack) {
-                observe::drained(drain::give_back(response, self.sending_until.earlier(until)).await);
+                self.watched.drained(drain::give_back(response, self.sending_until.earlier(until)).await);
             }
         }
         if let Some(instant) = until.instant() {
@@ -393,14 +410,15 @@ impl<'a> Run<'a> {
             took: asked.elapsed(),
             found: look.found(),
         };
-        observe::probed(self.plan, &record);
+        let cleared = matches!(look, Look::Applied(_) | Look::Absent);
+        self.watched.probed(&record, if cleared { Evidence::Unprocessed } else { self.evidence });
         self.probe_records.push(record);
         look
     }
 
     /// Ends the operation: an unknown write that can be asked about is asked about once more, free of the budget.
     async fn stop(mut self, attempt: Attempt, supply: &Supply, reason: StopReason) -> Result<Response> {
-        self.unrecord();
+        self.forget_unsent();
         let open = reason != StopReason::AnswerIsFinal && reason != StopReason::ProbeUndecided;
         if open && self.plan.is_write && self.evidence == Evidence::Unknown && self.plan.has_probe() {
             let until = self.last_look_until();
@@ -419,22 +437,25 @@ impl<'a> Run<'a> {
     }
 
     /// The probe found the operation applied: its response is the answer.
-    fn reconciled(self, attempt: Attempt, response: Response) -> Result<Response> {
+    fn reconciled(mut self, attempt: Attempt, response: Response) -> Result<Response> {
         let report = self.report(&attempt, StopReason::AnswerIsFinal, Outcome::Reconciled);
+        self.ended(StopReason::AnswerIsFinal, Outcome::Reconciled, Some(&attempt), Some(&report));
         self.hand_back(attempt.extensions, response, Some(report), Shown::Everywhere)
     }
 
     /// Every cell of the results table.
-    fn finish(self, mut attempt: Attempt, reason: StopReason) -> Result<Response> {
+    fn finish(mut self, mut attempt: Attempt, reason: StopReason) -> Result<Response> {
         let outcome = self.outcome(&attempt, reason);
         let told = !self.attempts.is_empty();
         let uneventful = self.sends <= 1 && reason == StopReason::AnswerIsFinal || self.plan.is_left_alone();
         let held = mem::replace(&mut attempt.held, Held::GivenBack);
         if let Held::Response(response) = held {
             let report = told.then(|| self.report(&attempt, reason, outcome));
+            self.ended(reason, outcome, Some(&attempt), report.as_ref());
             return self.hand_back(attempt.extensions, response, report, if uneventful { Shown::InSlot } else { Shown::Everywhere });
         }
         let report = self.report(&attempt, reason, outcome);
+        self.ended(reason, outcome, Some(&attempt), Some(&report));
         self.fill(&report);
         let error = self.error(held, &attempt, report);
         *self.extensions = attempt.extensions;
@@ -501,8 +522,9 @@ impl<'a> Run<'a> {
     }
 
     /// The deadline had passed before anything could be sent. With a key that was used before, that says nothing about then.
-    fn nothing_sent(self) -> Result<Response> {
+    fn nothing_sent(mut self) -> Result<Response> {
         let report = self.report_without_attempt(StopReason::DeadlineTooNear);
+        self.ended(report.stop(), report.outcome(), None, Some(&report));
         self.fill(&report);
         Err(RetryError::DeadlineExceeded(Failure::new(report, self.key(), None, None)).into())
     }
@@ -516,8 +538,10 @@ impl<'a> Run<'a> {
     }
 
     /// Nothing was sent, because the first attempt could not be supplied.
-    fn unsupplied(self, error: ReplayError) -> Result<Response> {
-        self.fill(&self.report_without_attempt(StopReason::Misused));
+    fn unsupplied(mut self, error: ReplayError) -> Result<Response> {
+        let report = self.report_without_attempt(StopReason::Misused);
+        self.ended(report.stop(), report.outcome(), None, Some(&report));
+        self.fill(&report);
         Err(RetryError::Misused(Misuse::FactoryFailed(Box::new(error))).into())
     }
 
@@ -566,11 +590,13 @@ impl<'a> Run<'a> {
         });
     }
 
-    /// Nothing came of what was decided last: the budget, the time or the body ran out first.
-    fn unrecord(&mut self) {
+    /// A resend that was decided and never sent, for want of budget, time or body, is none in the report.
+    fn forget_unsent(&mut self) {
+        let sends = self.sends;
+        let asked = self.probe_records.iter().any(|probe| probe.after_attempt == sends);
         if let Some(last) = self.attempts.last_mut() {
             last.resend = None;
-            last.pause = last.pause.filter(|_| self.probes > 0);
+            last.pause = last.pause.filter(|_| asked);
         }
     }
 
@@ -598,6 +624,10 @@ impl<'a> Run<'a> {
             took: self.started.elapsed(),
             time_left: self.plan.deadline.time_left(),
         })
+    }
+
+    fn ended(&mut self, stop: StopReason, outcome: Outcome, last: Option<&Attempt>, report: Option<&RetryReport>) {
+        self.watched.ended(&End { stop, outcome, last, took: self.started.elapsed(), report });
     }
 
     fn fill(&self, report: &RetryReport) {

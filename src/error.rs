@@ -53,7 +53,6 @@ pub(crate) enum FailureSource {
 }
 
 /// How a request was used wrongly.
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum Misuse {
     /// The contract wants the caller's key, and the request has none.
@@ -183,6 +182,21 @@ impl fmt::Display for Failure {
 impl fmt::Debug for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Failure").field("report", &self.0.report).field("status", &self.0.status).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Misuse {
+    /// Without the factory's own error, which may say anything; it is the `source()` of the [`RetryError`].
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::MissingKey => "MissingKey",
+            Self::InvalidKey(error) => return f.debug_tuple("InvalidKey").field(error).finish(),
+            Self::SeveralKeys => "SeveralKeys",
+            Self::KeyWithoutContract => "KeyWithoutContract",
+            Self::KeyReused => "KeyReused",
+            Self::KeyExpired => "KeyExpired",
+            Self::FactoryFailed(_) => "FactoryFailed(..)",
+        })
     }
 }
 

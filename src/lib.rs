@@ -60,6 +60,8 @@ mod client;
 #[cfg(feature = "middleware")]
 mod cooldown;
 #[cfg(feature = "middleware")]
+mod correlation;
+#[cfg(feature = "middleware")]
 mod deadline;
 #[cfg(feature = "middleware")]
 mod drain;
@@ -103,9 +105,9 @@ mod vendor_hints;
 mod witness;
 
 pub use policy::{
-    Backoff, BodySupply, Decision, Draw, Effect, Evidence, Hint, HintSpread, IdempotencyKey, InvalidHint, InvalidKey, Jitter, KeyAnswer,
-    KeyContract, KeyFormat, KeyScope, KeySource, Lapsed, Replays, ResendPermit, ResendReason, RetryPolicy, RetryStatuses, Signal,
-    Situation, StopReason, UnreadableHint,
+    Backoff, BodySupply, Decision, Draw, Effect, Evidence, Explanation, Hint, HintSpread, IdempotencyKey, InvalidHint, InvalidKey, Jitter,
+    KeyAnswer, KeyContract, KeyFormat, KeyScope, KeySource, Lapsed, Replays, ResendPermit, ResendReason, RetryPolicy, RetryStatuses,
+    Signal, Situation, StopReason, UnreadableHint,
 };
 
 #[cfg(feature = "middleware")]
@@ -117,12 +119,13 @@ pub use {
     catalog::{CatalogError, EndpointCatalog, Row},
     client::SafeClientBuilder,
     cooldown::{Cooldown, HoldsBack},
+    correlation::{CorrelationId, InvalidCorrelationId},
     deadline::Deadline,
     endpoint::{Answer, DEFAULT_SETTLING, Endpoint, Verdict},
     error::{Failure, Misuse, RetryError, RetryErrorExt},
     key_source::KeyFingerprint,
     middleware::{SafeRetry, Unmarked},
-    observe::Observer,
+    observe::{Decided, Observer},
     origin::Origin,
     policy::{AdaptiveLimits, BudgetLimits},
     probe::{Operation, ProbeVerdict, StatusProbe},

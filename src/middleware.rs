@@ -15,10 +15,11 @@ use crate::{
     budget::RetryBudget,
     catalog::EndpointCatalog,
     cooldown::Cooldown,
+    correlation::CorrelationId,
     deadline::Deadline,
     endpoint::{DeadlineCovers, Endpoint},
     error::Misuse,
-    observe::{Observer, Observers},
+    observe::{self, Observer, Telemetry},
     operation_key::OperationKey,
     policy::{BudgetLimits, Effect, RetryPolicy},
     report::ReportSlot,
@@ -47,10 +48,10 @@ struct Settings {
     unmarked: Unmarked,
     default_write: Option<Endpoint>,
     catalog: Option<EndpointCatalog>,
-    observers: Observers,
     hints: HintSources,
     cooldown: Option<Cooldown>,
     attempt_headers: Option<Arc<AttemptHeaders>>,
+    telemetry: Telemetry,
     reuse_guard: Arc<ReuseGuard>,
     #[cfg(feature = "testing")]
     draws: Option<crate::testing::Draws>,
@@ -68,7 +69,10 @@ pub enum Unmarked {
 
 impl SafeRetry {
     /// A middleware with all defaults.
+    ///
+    /// With the feature `metrics` it describes its metrics to the recorder that is installed by then.
     pub fn new() -> Self {
+        observe::describe();
         Self(Arc::new(Settings {
             policy: RetryPolicy::DEFAULT,
             budget: RetryBudget::new(BudgetLimits::DEFAULT),
@@ -77,10 +81,10 @@ impl SafeRetry {
             unmarked: Unmarked::ByMethod,
             default_write: None,
             catalog: None,
-            observers: Observers::default(),
             hints: HintSources::STANDARD,
             cooldown: None,
             attempt_headers: None,
+            telemetry: Telemetry::default(),
             reuse_guard: Arc::new(ReuseGuard::new()),
             #[cfg(feature = "testing")]
             draws: None,
@@ -127,7 +131,18 @@ impl SafeRetry {
 
     /// Adds an observer of every decision.
     pub fn with_observer(self, observer: impl Observer) -> Self {
-        self.with(|settings| settings.observers.add(observer))
+        self.with(|settings| settings.telemetry.add(observer))
+    }
+
+    /// Logs the URL's path too (`url.path`), never its query. Paths carry ids, and some carry keys: look at yours first. A name for the
+    /// endpoint ([`Endpoint::named`]) tells as much and nothing else.
+    pub fn with_path_in_logs(self) -> Self {
+        self.with(|settings| settings.telemetry.show_path_in_logs())
+    }
+
+    /// Labels the metrics with scheme, host and port too. For clients of a handful of hosts: each one multiplies the time series.
+    pub fn with_origin_in_metrics(self) -> Self {
+        self.with(|settings| settings.telemetry.show_origin_in_metrics())
     }
 
     /// Sets which fields of an answer are read as a wait or a veto, where the endpoint does not say.
@@ -191,6 +206,7 @@ impl Settings {
 
     /// Who wins, for policy and limits: request extension > endpoint > client. The scope caps the deadline; the earlier wins.
     async fn plan(&self, endpoint: Option<Endpoint>, request: &mut Request, extensions: &Extensions) -> Result<Plan<'_>, Misuse> {
+        let correlation = correlation(request, extensions);
         let contract = endpoint.as_ref().and_then(Endpoint::contract);
         let key = OperationKey::settle(request, contract, extensions.get())?;
         if let (Some(contract), Some(key)) = (contract, &key) {
@@ -209,10 +225,11 @@ impl Settings {
             attempt_limit: endpoint.as_ref().and_then(Endpoint::attempt_limit).or(self.attempt_limit),
             account: Some(self.budget.account(request)),
             slot: extensions.get::<ReportSlot>().cloned(),
-            observers: self.observers.clone(),
             hints: endpoint.as_ref().and_then(Endpoint::hints).unwrap_or(self.hints),
             cooldown: self.cooldown.as_ref().map(|cooldown| cooldown.place(request)),
             headers: self.attempt_headers.as_deref(),
+            correlation,
+            telemetry: Some(&self.telemetry),
             key,
             endpoint,
             #[cfg(feature = "testing")]
@@ -231,10 +248,11 @@ impl Settings {
             attempt_limit: None,
             account: None,
             slot: extensions.get::<ReportSlot>().cloned(),
-            observers: Observers::default(),
             hints: self.hints,
             cooldown: None,
             headers: None,
+            correlation: correlation(request, extensions),
+            telemetry: None,
             key: OperationKey::settle(request, None, extensions.get())?,
             endpoint: None,
             #[cfg(feature = "testing")]
@@ -258,9 +276,16 @@ impl Middleware for SafeRetry {
         };
         match plan {
             Ok(plan) => attempt_loop::run(plan, request, extensions, next).await,
-            Err(misuse) => Err(attempt_loop::misused(misuse, &request, extensions)),
+            Err(misuse) => Err(attempt_loop::misused(misuse, &request, extensions, &settings.telemetry)),
         }
     }
+}
+
+/// Writes the caller's correlation id into the headers. The key comes after it, so that no id can replace a key.
+fn correlation(request: &mut Request, extensions: &Extensions) -> Option<CorrelationId> {
+    let id = extensions.get::<CorrelationId>()?;
+    id.write(request.headers_mut());
+    Some(id.clone())
 }
 
 fn marked_by_default(method: &Method) -> bool {

@@ -1,74 +1,295 @@
-//! Every span, event, metric and field name. Nothing else mentions tracing or metrics.
+//! Every span, event, metric and field name. Nothing else in this crate mentions tracing or metrics.
+//!
+//! Why it is one place: what a log line may say is a promise in two directions. People match on names and levels, so they are constants,
+//! listed in `docs/telemetry.md` and pinned by tests; and nobody may find a secret in a line, so only this module writes lines.
+//!
+//! * **Span** `operation`, one per operation, with what all its lines share: endpoint, method, scheme, host, port, correlation id. Its level
+//!   is WARN, that of its loudest event: a filter that lets an event through lets through what the event is about.
+//! * **Events**: `attempt` for each attempt, and one for each decision: `resend` (when the budget has paid), `probe`, or `end`.
+//! * **Levels**: `resend` is INFO. `end` is WARN when the outcome is unknown, for unmarked writes too, and when a stop came after a resend.
+//!   All others are DEBUG. There is no setting: filters are the subscriber's business.
+//! * **Never**, in no event: keys (a keyed hash of eight digits stands in), header values, bodies, URL query, userinfo or fragment. The path
+//!   only by [`SafeRetry::with_path_in_logs`](crate::SafeRetry::with_path_in_logs).
+//!
+//! Where nobody listens nothing is formatted and nothing is allocated.
 
-use std::{
-    fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-};
+#[cfg(feature = "metrics")]
+mod meters;
+#[cfg_attr(not(any(feature = "tracing", feature = "metrics")), expect(dead_code, reason = "nobody speaks these words then"))]
+#[cfg_attr(any(feature = "tracing", feature = "metrics"), allow(dead_code, reason = "some words only one of the two speaks"))]
+mod names;
+mod observer;
+#[cfg(feature = "tracing")]
+mod spans;
+
+use std::time::Duration;
 
 use http::Method;
-use reqwest::Url;
+use reqwest::{Request, Url};
+
+pub use observer::{Decided, Observer};
 
 use crate::{
     attempt::Attempt,
     attempt_loop::Plan,
     drain::Drained,
-    policy::{Decision, Situation},
-    report::{ProbeRecord, RetryReport},
+    endpoint::Endpoint,
+    origin::Origin,
+    policy::{Decision, Evidence, ResendPermit, Situation, StopReason},
+    report::{AttemptRecord, Outcome, ProbeRecord, RetryReport},
 };
 
-/// Watches operations, for telemetry of your own.
-///
-/// It is called inside the request's task, so it has to be quick and must not block. A panic in it is caught and harms nothing.
-pub trait Observer: Send + Sync + 'static {
-    /// Something was decided.
-    fn decided(&self, situation: &Situation, decision: &Decision);
+use observer::Observers;
 
-    /// An operation ended that has something to tell.
-    fn ended(&self, report: &RetryReport) {
-        let _ = report;
+/// What the owner of a client wants to be told.
+#[derive(Clone, Default)]
+pub(crate) struct Telemetry {
+    observers: Observers,
+    path_in_logs: Detail,
+    origin_in_metrics: Detail,
+}
+
+/// Whether something is told that may be too much.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Detail {
+    #[default]
+    Hidden,
+    Shown,
+}
+
+impl Telemetry {
+    pub(crate) fn add(&mut self, observer: impl Observer) {
+        self.observers.add(observer);
+    }
+
+    pub(crate) fn show_path_in_logs(&mut self) {
+        self.path_in_logs = Detail::Shown;
+    }
+
+    pub(crate) fn show_origin_in_metrics(&mut self) {
+        self.origin_in_metrics = Detail::Shown;
+    }
+
+    /// Whether every operation has to keep a record, because somebody will be told.
+    pub(crate) fn wants_records(&self) -> bool {
+        !self.observers.is_empty()
+    }
+
+    /// A request was used wrongly, and nothing was sent.
+    pub(crate) fn misused(&self, report: &RetryReport) {
+        #[cfg(feature = "tracing")]
+        spans::misused(report);
+        self.observers.tell(|observer| observer.ended(report));
     }
 }
 
-/// The observers of a client.
-#[derive(Clone, Default)]
-pub(crate) struct Observers(Arc<Vec<Arc<dyn Observer>>>);
+/// Gives the metrics their descriptions and units.
+pub(crate) fn describe() {
+    #[cfg(feature = "metrics")]
+    meters::describe();
+}
 
-impl Observers {
-    pub(crate) fn add(&mut self, observer: impl Observer) {
-        Arc::make_mut(&mut self.0).push(Arc::new(observer));
+/// The span of an operation.
+#[derive(Clone)]
+pub(crate) struct Span {
+    #[cfg(feature = "tracing")]
+    span: tracing::Span,
+}
+
+impl Span {
+    /// Runs the operation inside its span.
+    pub(crate) fn cover<T>(self, operation: impl Future<Output = T>) -> impl Future<Output = T> {
+        #[cfg(feature = "tracing")]
+        let operation = tracing::Instrument::instrument(operation, self.span);
+        operation
+    }
+}
+
+/// One operation as it is watched.
+///
+/// Dropped before its end it tells that, too: a caller that gave up is the most common reason why a log breaks off.
+pub(crate) struct Watched<'a> {
+    /// Absent for requests that are left alone.
+    telemetry: Option<&'a Telemetry>,
+    plan: &'a Plan<'a>,
+    span: Span,
+    #[cfg(feature = "metrics")]
+    meters: Option<meters::Meters>,
+    sends: u32,
+    progress: Progress,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    /// Attempts may follow, and one may be on its way.
+    Open(Evidence),
+    Ended,
+}
+
+/// How an operation ended.
+#[derive(Clone, Copy)]
+#[cfg_attr(not(feature = "tracing"), allow(dead_code, reason = "only a log line tells all of it"))]
+pub(crate) struct End<'a> {
+    pub(crate) stop: StopReason,
+    pub(crate) outcome: Outcome,
+    pub(crate) last: Option<&'a Attempt>,
+    pub(crate) took: Duration,
+    /// Present where somebody asked for it.
+    pub(crate) report: Option<&'a RetryReport>,
+}
+
+#[cfg_attr(not(all(feature = "tracing", feature = "metrics")), expect(unused_variables, reason = "the two are told different things"))]
+impl<'a> Watched<'a> {
+    pub(crate) fn new(plan: &'a Plan<'a>, request: &Request) -> Self {
+        let telemetry = plan.telemetry;
+        Self {
+            telemetry,
+            plan,
+            span: Span {
+                #[cfg(feature = "tracing")]
+                span: telemetry.map_or_else(tracing::Span::none, |telemetry| spans::operation(plan, telemetry, request)),
+            },
+            #[cfg(feature = "metrics")]
+            meters: telemetry.map(|telemetry| meters::Meters::of(plan, telemetry, request)),
+            sends: 0,
+            progress: Progress::Open(Evidence::Unprocessed),
+        }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    pub(crate) fn span(&self) -> Span {
+        self.span.clone()
     }
 
-    fn tell(&self, tell: impl Fn(&dyn Observer)) {
-        for observer in self.0.iter() {
-            // An observer that panics has only itself to blame; the operation goes on.
-            let _ = catch_unwind(AssertUnwindSafe(|| tell(&**observer)));
+    /// An attempt goes out.
+    pub(crate) fn sending(&mut self) {
+        self.sends = self.sends.saturating_add(1);
+        self.progress = Progress::Open(Evidence::Unknown);
+        #[cfg(feature = "metrics")]
+        self.meter(|meters| meters.attempt());
+    }
+
+    /// An attempt came back; this is the worst that is known about all of them.
+    pub(crate) fn attempted(&mut self, attempt: &Attempt, evidence: Evidence, time_left: Duration) {
+        self.progress = Progress::Open(evidence);
+        #[cfg(feature = "tracing")]
+        if self.telemetry.is_some() {
+            spans::attempt(self.plan, self.sends, attempt, time_left);
+        }
+        #[cfg(feature = "metrics")]
+        self.meter(|meters| meters.attempted(attempt));
+    }
+
+    /// Something was decided about the attempt of this record.
+    pub(crate) fn decided(&self, method: &Method, url: &Url, record: Option<&AttemptRecord>, situation: &Situation, decision: &Decision) {
+        let (Some(telemetry), Some(attempt)) = (self.telemetry, record) else { return };
+        if telemetry.observers.is_empty() {
+            return;
+        }
+        let decided = Decided {
+            method,
+            origin: Origin::of(url),
+            endpoint: self.plan.endpoint.as_ref().and_then(Endpoint::name).map(AsRef::as_ref),
+            correlation: self.plan.correlation.as_ref(),
+            attempt,
+            situation,
+            decision,
+        };
+        telemetry.observers.tell(|observer| observer.decided(&decided));
+    }
+
+    /// A resend is decided and paid for.
+    pub(crate) fn resending(&self, permit: &ResendPermit, time_left: Duration) {
+        #[cfg(feature = "tracing")]
+        if self.telemetry.is_some() {
+            spans::resend(self.plan, self.sends, permit, time_left);
+        }
+        #[cfg(feature = "metrics")]
+        self.meter(|meters| meters.resend(self.plan, permit));
+    }
+
+    /// A probe is decided and paid for.
+    pub(crate) fn probing(&self, pause: Duration, time_left: Duration) {
+        #[cfg(feature = "tracing")]
+        if self.telemetry.is_some() {
+            spans::probe(self.plan, self.sends, pause, time_left);
+        }
+        #[cfg(feature = "metrics")]
+        self.meter(|meters| meters.pause(self.plan, pause));
+    }
+
+    /// A probe has answered; absence clears what was unknown.
+    pub(crate) fn probed(&mut self, probe: &ProbeRecord, evidence: Evidence) {
+        self.progress = Progress::Open(evidence);
+        #[cfg(feature = "tracing")]
+        if self.telemetry.is_some() {
+            spans::probed(probe);
+        }
+        #[cfg(feature = "metrics")]
+        self.meter(|meters| meters.probed(probe));
+    }
+
+    /// The connection of a response was given back, or not.
+    pub(crate) fn drained(&self, drained: Drained) {
+        #[cfg(feature = "metrics")]
+        self.meter(|meters| meters.drained(drained));
+    }
+
+    /// The operation is over.
+    pub(crate) fn ended(&mut self, end: &End<'_>) {
+        self.progress = Progress::Ended;
+        let Some(telemetry) = self.telemetry else { return };
+        #[cfg(feature = "tracing")]
+        spans::end(self.plan, &self.span.span, self.sends, end);
+        #[cfg(feature = "metrics")]
+        self.meter(|meters| meters.ended(self.plan, end));
+        if let Some(report) = end.report {
+            telemetry.observers.tell(|observer| observer.ended(report));
+        }
+    }
+
+    #[cfg(feature = "metrics")]
+    fn meter(&self, tell: impl FnOnce(&meters::Meters)) {
+        if let Some(meters) = &self.meters {
+            tell(meters);
         }
     }
 }
 
-impl fmt::Debug for Observers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Observers({})", self.0.len())
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        if self.progress == Progress::Ended || self.telemetry.is_none() {
+            return;
+        }
+        #[cfg(feature = "tracing")]
+        if let Progress::Open(evidence) = self.progress {
+            spans::abandoned(self.sends, if self.plan.is_write { evidence } else { Evidence::Unprocessed });
+        }
+        #[cfg(feature = "metrics")]
+        self.meter(meters::Meters::abandoned);
     }
 }
 
-pub(crate) async fn operation<T>(_plan: &Plan<'_>, _method: &Method, _url: &Url, operation: impl Future<Output = T>) -> T {
-    operation.await
-}
+#[cfg(feature = "tracing")]
+impl End<'_> {
+    /// The attempt whose result is the operation's; a probe's finding replaces it.
+    fn deciding(&self) -> Option<&Attempt> {
+        self.last.filter(|_| self.outcome != Outcome::Reconciled)
+    }
 
-pub(crate) fn decided(plan: &Plan<'_>, _attempt: &Attempt, situation: &Situation, decision: &Decision) {
-    plan.observers.tell(|observer| observer.decided(situation, decision));
-}
+    fn status(&self) -> Option<http::StatusCode> {
+        self.deciding().and_then(|attempt| attempt.status)
+    }
 
-pub(crate) fn probed(_plan: &Plan<'_>, _probe: &ProbeRecord) {}
+    fn cause(&self) -> Option<crate::report::Cause> {
+        self.deciding().map(|attempt| attempt.cause)
+    }
 
-pub(crate) fn drained(_drained: Drained) {}
-
-pub(crate) fn ended(plan: &Plan<'_>, report: &RetryReport) {
-    plan.observers.tell(|observer| observer.ended(report));
+    /// Somebody may have to look: nobody knows what happened, or sending again did not bring an answer.
+    fn is_alarming(&self, sends: u32) -> bool {
+        let unknown = match self.outcome {
+            Outcome::Unknown | Outcome::AnsweredAfterUnknown => true,
+            Outcome::Answered | Outcome::Reconciled | Outcome::Unprocessed => false,
+        };
+        unknown || (sends > 1 && self.stop != StopReason::AnswerIsFinal)
+    }
 }

@@ -21,7 +21,6 @@ pub trait StatusProbe: Send + Sync + 'static {
 }
 
 /// What a probe found.
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum ProbeVerdict {
     /// The operation was processed, also when it was declined. The response becomes the operation's answer.
@@ -127,6 +126,18 @@ impl fmt::Debug for Operation<'_> {
             .field("origin", &Origin::of(self.url()))
             .field("attempts", &self.attempts.len())
             .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ProbeVerdict {
+    /// Of a response only the status: its own `Debug` would show URL and headers.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Applied(response) => write!(f, "Applied({})", response.status().as_u16()),
+            Self::Absent => f.write_str("Absent"),
+            Self::InProgress => f.write_str("InProgress"),
+            Self::Undecided => f.write_str("Undecided"),
+        }
     }
 }
 

@@ -1,5 +1,9 @@
 //! What came out of an operation: each attempt, why it ended, what is known.
 
+#[cfg(feature = "serde")]
+mod json;
+mod timeline;
+
 use std::{
     borrow::Cow,
     fmt,
@@ -18,7 +22,8 @@ use crate::{
 /// What became of one operation: its attempts, why it ended and what is known about its effect.
 ///
 /// It stands in the extensions of the response ([`RetryReport::of`]), in every [`RetryError`](crate::RetryError) and in the request's
-/// [`ReportSlot`]. Clones share one allocation. It holds no URL, header or key: method and origin are all it tells of the request.
+/// [`ReportSlot`]. `Display` prints it as a timeline, one line for each attempt and probe; the feature `serde` serialises it, durations as
+/// whole milliseconds (`took_ms`), statuses as numbers, reasons by their names. Clones share one allocation. It holds no URL, header or key: method and origin are all it tells of the request.
 #[derive(Debug, Clone)]
 pub struct RetryReport(Arc<Record>);
 

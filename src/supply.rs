@@ -33,7 +33,8 @@ impl Supply {
     /// Splits a request into its first attempt and the supply of the later ones. A factory supplies the first attempt too when the
     /// request has no body of its own. A request that can be neither cloned nor made anew is sent all the same, once.
     pub(crate) fn split(mut request: Request, plan: &Plan<'_>, extensions: &Extensions) -> Result<(Request, Self), ReplayError> {
-        let kept = plan.key.as_ref().map_or_else(Vec::new, |key| key.headers().to_vec());
+        let mut kept = plan.key.as_ref().map_or_else(Vec::new, |key| key.headers().to_vec());
+        kept.extend(plan.correlation.as_ref().map(|id| id.header().clone()));
         let source = if let Some(factory) = extensions.get::<ReplayRequest>() {
             Source::Request(factory.clone())
         } else if let Some(factory) = extensions.get::<ReplayBody>() {

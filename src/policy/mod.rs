@@ -24,6 +24,7 @@ mod bucket;
 mod decision;
 pub mod defaults;
 mod effect;
+mod explain;
 mod key;
 mod protection;
 mod retry_after;
@@ -40,6 +41,7 @@ pub use backoff::{Backoff, Draw, Jitter};
 pub use bucket::{BudgetLimits, Token, TokenBucket};
 pub use decision::{Decision, ResendPermit, ResendReason, StopReason};
 pub use effect::{Effect, Lapsed};
+pub use explain::Explanation;
 pub use key::{IdempotencyKey, InvalidKey, KeyAnswer, KeyContract, KeyFormat, KeyScope, KeySource, Replays};
 pub use retry_after::{Hint, InvalidHint};
 #[cfg(feature = "middleware")]

@@ -1,0 +1,316 @@
+//! The names themselves: spans, events, fields, metrics, and the words their values are made of.
+//!
+//! Values are the names of the variants, so that a word in a log line is found in the documentation; only `error.type` follows OpenTelemetry.
+
+use http::{Method, StatusCode};
+
+use crate::{
+    drain::Drained,
+    policy::{Evidence, ResendReason, Signal, StopReason},
+    report::{Cause, Found, Outcome},
+};
+
+/// The target of every span and event.
+pub(crate) const TARGET: &str = "reqwest_safe_retry";
+
+/// The one span, over a whole operation.
+pub(crate) const OPERATION: &str = "operation";
+
+/// The events; each name is the message, too.
+pub(crate) mod event {
+    pub(crate) const ATTEMPT: &str = "attempt";
+    pub(crate) const RESEND: &str = "resend";
+    pub(crate) const PROBE: &str = "probe";
+    pub(crate) const PROBED: &str = "probed";
+    pub(crate) const END: &str = "end";
+    pub(crate) const ABANDONED: &str = "abandoned";
+    pub(crate) const MISUSED: &str = "misused";
+    pub(crate) const ALL: [&str; 7] = [ATTEMPT, RESEND, PROBE, PROBED, END, ABANDONED, MISUSED];
+}
+
+/// The fields of spans and events. Dotted ones are OpenTelemetry's.
+pub(crate) mod field {
+    pub(crate) const ENDPOINT: &str = "endpoint";
+    pub(crate) const METHOD: &str = "http.request.method";
+    pub(crate) const SCHEME: &str = "url.scheme";
+    pub(crate) const PATH: &str = "url.path";
+    pub(crate) const HOST: &str = "server.address";
+    pub(crate) const PORT: &str = "server.port";
+    pub(crate) const STATUS: &str = "http.response.status_code";
+    pub(crate) const RESEND_COUNT: &str = "http.request.resend_count";
+    pub(crate) const ERROR_TYPE: &str = "error.type";
+    pub(crate) const CORRELATION_ID: &str = "correlation_id";
+    pub(crate) const KEY: &str = "key";
+    pub(crate) const ATTEMPT: &str = "attempt";
+    pub(crate) const ATTEMPTS: &str = "attempts";
+    pub(crate) const SIGNAL: &str = "signal";
+    pub(crate) const EVIDENCE: &str = "evidence";
+    pub(crate) const CAUSE: &str = "cause";
+    pub(crate) const REASON: &str = "reason";
+    pub(crate) const STOP: &str = "stop";
+    pub(crate) const OUTCOME: &str = "outcome";
+    pub(crate) const FOUND: &str = "found";
+    pub(crate) const PAUSE: &str = "pause_ms";
+    pub(crate) const HINT: &str = "hint_ms";
+    pub(crate) const TOOK: &str = "took_ms";
+    pub(crate) const TIME_LEFT: &str = "time_left_ms";
+    pub(crate) const BUDGET_LEFT: &str = "budget_left";
+    pub(crate) const ALL: [&str; 25] = [
+        ENDPOINT,
+        METHOD,
+        SCHEME,
+        PATH,
+        HOST,
+        PORT,
+        STATUS,
+        RESEND_COUNT,
+        ERROR_TYPE,
+        CORRELATION_ID,
+        KEY,
+        ATTEMPT,
+        ATTEMPTS,
+        SIGNAL,
+        EVIDENCE,
+        CAUSE,
+        REASON,
+        STOP,
+        OUTCOME,
+        FOUND,
+        PAUSE,
+        HINT,
+        TOOK,
+        TIME_LEFT,
+        BUDGET_LEFT,
+    ];
+}
+
+/// The metrics and their labels.
+pub(crate) mod metric {
+    pub(crate) const OPERATIONS: &str = "safe_retry_operations_total";
+    pub(crate) const ATTEMPTS: &str = "safe_retry_attempts_total";
+    pub(crate) const RESENDS: &str = "safe_retry_resends_total";
+    pub(crate) const STOPS: &str = "safe_retry_stops_total";
+    pub(crate) const UNKNOWN: &str = "safe_retry_unknown_outcomes_total";
+    pub(crate) const PROBES: &str = "safe_retry_probes_total";
+    pub(crate) const DRAINS: &str = "safe_retry_drains_total";
+    pub(crate) const PAUSE: &str = "safe_retry_pause_seconds";
+    pub(crate) const HINT: &str = "safe_retry_hint_seconds";
+    pub(crate) const BUDGET_LEFT: &str = "safe_retry_budget_left";
+    pub(crate) const ALL: [&str; 10] = [OPERATIONS, ATTEMPTS, RESENDS, STOPS, UNKNOWN, PROBES, DRAINS, PAUSE, HINT, BUDGET_LEFT];
+
+    pub(crate) mod label {
+        pub(crate) const ENDPOINT: &str = "endpoint";
+        pub(crate) const METHOD: &str = "method";
+        pub(crate) const ORIGIN: &str = "origin";
+        pub(crate) const REASON: &str = "reason";
+        pub(crate) const FOUND: &str = "found";
+        pub(crate) const RESULT: &str = "result";
+        pub(crate) const ALL: [&str; 6] = [ENDPOINT, METHOD, ORIGIN, REASON, FOUND, RESULT];
+    }
+
+    /// The endpoint of requests whose endpoint has no name.
+    pub(crate) const UNNAMED: &str = "unnamed";
+    /// The reason of an operation whose future was dropped.
+    pub(crate) const ABANDONED: &str = "Abandoned";
+}
+
+/// A method as a word of a bounded set; OpenTelemetry calls all the others `_OTHER`.
+pub(super) fn method(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::DELETE => "DELETE",
+        Method::PATCH => "PATCH",
+        Method::OPTIONS => "OPTIONS",
+        Method::TRACE => "TRACE",
+        Method::CONNECT => "CONNECT",
+        _ => "_OTHER",
+    }
+}
+
+/// OpenTelemetry's `error.type`: the status of an error answer, or a word for the failure.
+pub(super) fn error_type(cause: Cause, status: Option<&StatusCode>) -> Option<&str> {
+    Some(match cause {
+        Cause::Status => return status.filter(|status| status.is_client_error() || status.is_server_error()).map(StatusCode::as_str),
+        Cause::Connect => "connect",
+        Cause::Certificate => "certificate",
+        Cause::Reset => "reset",
+        Cause::PeerClosed => "peer_closed",
+        Cause::TimedOut(_) => "timeout",
+        Cause::Protocol => "protocol",
+        Cause::Refused => "refused",
+        Cause::Redirect => "redirect",
+        Cause::RequestBody => "request_body",
+        Cause::Request => "request",
+        Cause::BodyLost => "body_lost",
+        Cause::Middleware => "middleware",
+        Cause::Transport => "transport",
+    })
+}
+
+pub(super) const fn signal(signal: Signal) -> &'static str {
+    match signal {
+        Signal::Answered(_) => "Answered",
+        Signal::Final(_) => "Final",
+        Signal::Resendable(_) => "Resendable",
+        Signal::KeyInUse => "KeyInUse",
+        Signal::Failed => "Failed",
+        Signal::Broken => "Broken",
+        Signal::BodyLost(_) => "BodyLost",
+        Signal::Forbidden => "Forbidden",
+        Signal::ProbedAbsent => "ProbedAbsent",
+    }
+}
+
+pub(super) const fn evidence(evidence: Evidence) -> &'static str {
+    match evidence {
+        Evidence::Unprocessed => "Unprocessed",
+        Evidence::Unknown => "Unknown",
+    }
+}
+
+pub(super) const fn resend(reason: ResendReason) -> &'static str {
+    match reason {
+        ResendReason::ProvenUnprocessed => "ProvenUnprocessed",
+        ResendReason::EffectRepeatable => "EffectRepeatable",
+        ResendReason::KeyDeduplicates => "KeyDeduplicates",
+        ResendReason::ProbeFoundNothing => "ProbeFoundNothing",
+    }
+}
+
+pub(super) const fn stop(reason: StopReason) -> &'static str {
+    match reason {
+        StopReason::AnswerIsFinal => "AnswerIsFinal",
+        StopReason::MayHaveHappened => "MayHaveHappened",
+        StopReason::AttemptsSpent => "AttemptsSpent",
+        StopReason::DeadlineTooNear => "DeadlineTooNear",
+        StopReason::WindowClosed => "WindowClosed",
+        StopReason::BudgetSpent => "BudgetSpent",
+        StopReason::KeyExpired => "KeyExpired",
+        StopReason::BodyConsumed => "BodyConsumed",
+        StopReason::ProbeUndecided => "ProbeUndecided",
+        StopReason::UnreadableHint => "UnreadableHint",
+        StopReason::ServerForbade => "ServerForbade",
+        StopReason::Broken => "Broken",
+        StopReason::Misused => "Misused",
+        StopReason::Disabled => "Disabled",
+    }
+}
+
+pub(super) const fn outcome(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Answered => "Answered",
+        Outcome::AnsweredAfterUnknown => "AnsweredAfterUnknown",
+        Outcome::Reconciled => "Reconciled",
+        Outcome::Unprocessed => "Unprocessed",
+        Outcome::Unknown => "Unknown",
+    }
+}
+
+pub(super) const fn found(found: Found) -> &'static str {
+    match found {
+        Found::Applied => "Applied",
+        Found::Absent => "Absent",
+        Found::InProgress => "InProgress",
+        Found::Undecided => "Undecided",
+    }
+}
+
+pub(super) const fn drained(drained: Drained) -> &'static str {
+    match drained {
+        Drained::Whole => "Whole",
+        Drained::TooLong => "TooLong",
+        Drained::TooSlow => "TooSlow",
+        Drained::Broken => "Broken",
+        Drained::NotNeeded => "NotNeeded",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = include_str!("../../docs/telemetry.md");
+    const INCIDENT: &str = include_str!("../../docs/reading-an-incident.md");
+
+    /// What stands between backticks in the first cells of tables.
+    fn documented() -> Vec<&'static str> {
+        let cells = TABLE.lines().filter(|line| line.starts_with("| `")).filter_map(|line| line.split('|').nth(1));
+        cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect()
+    }
+
+    #[test]
+    fn the_documentation_lists_every_name_and_no_other() {
+        let mut names: Vec<&str> =
+            [OPERATION].into_iter().chain(event::ALL).chain(field::ALL).chain(metric::ALL).chain(metric::label::ALL).collect();
+        let mut documented = documented();
+        names.sort_unstable();
+        documented.sort_unstable();
+        assert_eq!(documented, names);
+    }
+
+    #[test]
+    fn the_incident_s_log_lines_hold_only_names_that_exist() {
+        let lines: Vec<&str> = INCIDENT.lines().filter(|line| line.contains(&format!("{TARGET}:"))).collect();
+        assert!(lines.len() > 5);
+        for line in lines {
+            let (_, said) = line.split_once(&format!("{TARGET}: ")).unwrap();
+            let (name, fields) = said.split_once(' ').unwrap();
+            assert!(event::ALL.contains(&name), "{line}");
+            let span = line.split(['{', '}']).nth(1).unwrap();
+            for field in fields.split(' ').chain(span.split(' ')) {
+                let (name, _) = field.split_once('=').unwrap();
+                assert!(field::ALL.contains(&name), "{name} in {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn words_are_the_names_of_the_variants() {
+        use StopReason as Stop;
+        let stops = [
+            Stop::AnswerIsFinal,
+            Stop::MayHaveHappened,
+            Stop::AttemptsSpent,
+            Stop::DeadlineTooNear,
+            Stop::WindowClosed,
+            Stop::BudgetSpent,
+            Stop::KeyExpired,
+            Stop::BodyConsumed,
+            Stop::ProbeUndecided,
+            Stop::UnreadableHint,
+            Stop::ServerForbade,
+            Stop::Broken,
+            Stop::Misused,
+            Stop::Disabled,
+        ];
+        for reason in stops {
+            assert_eq!(stop(reason), format!("{reason:?}"));
+        }
+        use ResendReason::{EffectRepeatable, KeyDeduplicates, ProbeFoundNothing, ProvenUnprocessed};
+        for reason in [ProvenUnprocessed, EffectRepeatable, KeyDeduplicates, ProbeFoundNothing] {
+            assert_eq!(resend(reason), format!("{reason:?}"));
+        }
+        use Outcome::{Answered, AnsweredAfterUnknown, Reconciled, Unknown, Unprocessed};
+        for known in [Answered, AnsweredAfterUnknown, Reconciled, Unprocessed, Unknown] {
+            assert_eq!(outcome(known), format!("{known:?}"));
+        }
+        for verdict in [Found::Applied, Found::Absent, Found::InProgress, Found::Undecided] {
+            assert_eq!(found(verdict), format!("{verdict:?}"));
+        }
+        for result in [Drained::Whole, Drained::TooLong, Drained::TooSlow, Drained::Broken, Drained::NotNeeded] {
+            assert_eq!(drained(result), format!("{result:?}"));
+        }
+        for proof in [Evidence::Unprocessed, Evidence::Unknown] {
+            assert_eq!(evidence(proof), format!("{proof:?}"));
+        }
+        let status = StatusCode::OK;
+        let answers = [Signal::Answered(status), Signal::Final(status), Signal::Resendable(status), Signal::BodyLost(status)];
+        let others = [Signal::KeyInUse, Signal::Failed, Signal::Broken, Signal::Forbidden, Signal::ProbedAbsent];
+        for came_back in answers.into_iter().chain(others) {
+            assert_eq!(signal(came_back), format!("{came_back:?}").trim_end_matches("(200)"));
+        }
+    }
+}

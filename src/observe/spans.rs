@@ -1,0 +1,177 @@
+//! The span and the events.
+
+use std::time::Duration;
+
+use reqwest::Request;
+use tokio::time::Instant;
+use tracing::{Level, Span, event, field::Empty, span};
+
+use super::{
+    Detail, End, Telemetry,
+    names::{self, TARGET, event as name, field},
+};
+use crate::{
+    attempt::Attempt,
+    attempt_loop::Plan,
+    endpoint::Endpoint,
+    operation_key::OperationKey,
+    policy::{Evidence, ResendPermit},
+    report::{Cause, ProbeRecord, RetryReport},
+};
+
+pub(super) fn operation(plan: &Plan<'_>, telemetry: &Telemetry, request: &Request) -> Span {
+    let url = request.url();
+    span!(
+        target: TARGET,
+        Level::WARN,
+        names::OPERATION,
+        { field::ENDPOINT } = plan.endpoint.as_ref().and_then(Endpoint::name).map(AsRef::<str>::as_ref),
+        { field::METHOD } = request.method().as_str(),
+        { field::SCHEME } = url.scheme(),
+        { field::HOST } = url.host_str(),
+        { field::PORT } = url.port_or_known_default(),
+        { field::PATH } = (telemetry.path_in_logs == Detail::Shown).then(|| url.path()),
+        { field::CORRELATION_ID } = plan.correlation.as_ref().map(tracing::field::display),
+        { field::KEY } = plan.key.as_ref().map(OperationKey::key).map(|key| tracing::field::display(key.fingerprint())),
+        // For exporters, which see the span as a whole.
+        { field::STATUS } = Empty,
+        { field::RESEND_COUNT } = Empty,
+        { field::ERROR_TYPE } = Empty,
+        { field::OUTCOME } = Empty,
+    )
+}
+
+pub(super) fn attempt(plan: &Plan<'_>, number: u32, attempt: &Attempt, time_left: Duration) {
+    event!(name: name::ATTEMPT, target: TARGET, Level::DEBUG, {
+        message = name::ATTEMPT,
+        { field::ATTEMPT } = number,
+        { field::RESEND_COUNT } = resend_count(number),
+        { field::STATUS } = attempt.status.map(|status| status.as_u16()),
+        { field::ERROR_TYPE } = names::error_type(attempt.cause, attempt.status.as_ref()),
+        { field::SIGNAL } = names::signal(attempt.signal),
+        { field::EVIDENCE } = names::evidence(attempt.evidence),
+        { field::CAUSE } = failure(attempt.cause).map(tracing::field::debug),
+        { field::TOOK } = millis(attempt.ended.saturating_duration_since(attempt.started)),
+        { field::HINT } = attempt.hint.and_then(Result::ok).map(millis),
+        { field::TIME_LEFT } = bounded(time_left),
+        { field::BUDGET_LEFT } = budget_left(plan),
+    });
+}
+
+pub(super) fn resend(plan: &Plan<'_>, number: u32, permit: &ResendPermit, time_left: Duration) {
+    event!(name: name::RESEND, target: TARGET, Level::INFO, {
+        message = name::RESEND,
+        { field::ATTEMPT } = number,
+        { field::REASON } = names::resend(permit.reason()),
+        { field::PAUSE } = millis(permit.pause()),
+        { field::TIME_LEFT } = bounded(time_left),
+        { field::BUDGET_LEFT } = budget_left(plan),
+    });
+}
+
+pub(super) fn probe(plan: &Plan<'_>, number: u32, pause: Duration, time_left: Duration) {
+    event!(name: name::PROBE, target: TARGET, Level::DEBUG, {
+        message = name::PROBE,
+        { field::ATTEMPT } = number,
+        { field::PAUSE } = millis(pause),
+        { field::TIME_LEFT } = bounded(time_left),
+        { field::BUDGET_LEFT } = budget_left(plan),
+    });
+}
+
+pub(super) fn probed(probe: &ProbeRecord) {
+    event!(name: name::PROBED, target: TARGET, Level::DEBUG, {
+        message = name::PROBED,
+        { field::ATTEMPT } = probe.after_attempt(),
+        { field::FOUND } = names::found(probe.found()),
+        { field::TOOK } = millis(probe.took()),
+    });
+}
+
+pub(super) fn end(plan: &Plan<'_>, span: &Span, sends: u32, end: &End<'_>) {
+    let status = end.status();
+    let error_type = end.cause().and_then(|cause| names::error_type(cause, status.as_ref()));
+    // A level belongs to a place in the code, so there are two of them.
+    macro_rules! end_at {
+        ($level:expr) => {
+            event!(name: name::END, target: TARGET, $level, {
+                message = name::END,
+                { field::ATTEMPTS } = sends,
+                { field::STOP } = names::stop(end.stop),
+                { field::OUTCOME } = names::outcome(end.outcome),
+                { field::STATUS } = status.map(|status| status.as_u16()),
+                { field::ERROR_TYPE } = error_type,
+                { field::CAUSE } = end.cause().and_then(failure).map(tracing::field::debug),
+                { field::TOOK } = millis(end.took),
+                { field::TIME_LEFT } = bounded(plan.deadline.time_left()),
+                { field::BUDGET_LEFT } = budget_left(plan),
+            })
+        };
+    }
+    if end.is_alarming(sends) {
+        end_at!(Level::WARN);
+    } else {
+        end_at!(Level::DEBUG);
+    }
+    // After the event, whose line would say everything twice otherwise.
+    if let Some(status) = status {
+        span.record(field::STATUS, status.as_u16());
+    }
+    if let Some(resends) = resend_count(sends) {
+        span.record(field::RESEND_COUNT, resends);
+    }
+    if let Some(error_type) = error_type {
+        span.record(field::ERROR_TYPE, error_type);
+    }
+    span.record(field::OUTCOME, names::outcome(end.outcome));
+}
+
+pub(super) fn abandoned(sends: u32, evidence: Evidence) {
+    macro_rules! abandoned_at {
+        ($level:expr) => {
+            event!(name: name::ABANDONED, target: TARGET, $level, {
+                message = name::ABANDONED,
+                { field::ATTEMPTS } = sends,
+                { field::EVIDENCE } = names::evidence(evidence),
+            })
+        };
+    }
+    match evidence {
+        Evidence::Unknown => abandoned_at!(Level::WARN),
+        Evidence::Unprocessed => abandoned_at!(Level::DEBUG),
+    }
+}
+
+pub(super) fn misused(report: &RetryReport) {
+    event!(name: name::MISUSED, target: TARGET, Level::DEBUG, {
+        message = name::MISUSED,
+        { field::METHOD } = report.method().as_str(),
+        { field::SCHEME } = report.origin().scheme(),
+        { field::HOST } = report.origin().host(),
+        { field::PORT } = report.origin().port(),
+        { field::STOP } = names::stop(report.stop()),
+    });
+}
+
+/// An answer has no other cause than the server.
+fn failure(cause: Cause) -> Option<Cause> {
+    Some(cause).filter(|cause| *cause != Cause::Status)
+}
+
+/// OpenTelemetry counts resends, and says nothing about a first send.
+fn resend_count(number: u32) -> Option<u32> {
+    number.checked_sub(1).filter(|resends| *resends > 0)
+}
+
+fn budget_left(plan: &Plan<'_>) -> Option<u64> {
+    plan.account.map(|account| account.left(Instant::now()))
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// No deadline, no field.
+fn bounded(time_left: Duration) -> Option<u64> {
+    (time_left < Duration::MAX).then(|| millis(time_left))
+}

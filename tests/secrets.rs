@@ -1,0 +1,386 @@
+//! No secret of a request or an answer in anything this crate prints: events at TRACE, metrics, reports, traces, errors, `Debug`.
+
+mod capture;
+
+use std::{
+    fmt::Write as _,
+    io,
+    sync::{Arc, LazyLock, Mutex},
+    time::Duration,
+};
+
+use capture::Capture;
+use futures_util::stream;
+use http::{Extensions, HeaderValue, Method};
+use metrics_exporter_prometheus::PrometheusBuilder;
+use reqwest::{Body, Request, Response, Url};
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next, RequestBuilder};
+use reqwest_safe_retry::{
+    Answer, Backoff, CorrelationId, Deadline, Decided, Draw, Endpoint, IdempotencyKey, KeyContract, Observer, Operation, ProbeVerdict,
+    ReplayBody, ReplayRequest, ReportSlot, RetryError, RetryErrorExt, RetryPolicy, RetryReport, SafeRetry, ScopeKey, SendWitness,
+    StatusProbe,
+    testing::{Draws, Fault, FaultServer, Scripted, Step},
+};
+
+/// Every marker contains this.
+const MARKER: &str = "S3CRET";
+const URL: &str = "https://S3CRET-user:S3CRET-password@api.test/S3CRET-path?token=S3CRET-query#S3CRET-fragment";
+
+/// Everything that was printed, each piece with its place of origin.
+#[derive(Clone, Default)]
+struct Printed(Arc<Mutex<String>>);
+
+impl Printed {
+    fn add(&self, place: &str, text: impl std::fmt::Display) {
+        writeln!(self.0.lock().unwrap(), "[{place}] {text}").unwrap();
+    }
+
+    fn assert_clean(&self) {
+        let printed = self.0.lock().unwrap();
+        let leaks: Vec<&str> = printed.lines().filter(|line| line.to_lowercase().contains(&MARKER.to_lowercase())).collect();
+        assert!(leaks.is_empty(), "{} leaks, such as\n{}", leaks.len(), leaks[..leaks.len().min(10)].join("\n"));
+        assert!(printed.len() > 1_000, "a test that sees nothing proves nothing: {printed}");
+    }
+
+    fn error(&self, error: &reqwest_middleware::Error) {
+        if let Some(ours) = error.safe_retry() {
+            self.add("error", format_args!("{ours} {ours:?} {:?} {:?}", ours.key(), ours.report()));
+        }
+        if let Some(RetryError::Misused(misuse)) = error.safe_retry() {
+            self.add("misuse", format_args!("{misuse} {misuse:?}"));
+        }
+    }
+
+    fn report(&self, report: &RetryReport) {
+        self.add("report", format_args!("{report} {report:?}"));
+        self.add("report JSON", serde_json::to_string(report).unwrap());
+    }
+}
+
+impl Observer for Printed {
+    fn decided(&self, decided: &Decided<'_>) {
+        self.add("decided", format_args!("{decided:?}"));
+        self.add("trace", serde_json::to_string(&(decided.situation(), decided.decision())).unwrap());
+    }
+
+    fn ended(&self, report: &RetryReport) {
+        self.report(report);
+    }
+}
+
+/// A probe that looks at everything it may look at.
+struct Looking(Printed, fn(Response) -> ProbeVerdict);
+
+#[async_trait::async_trait]
+impl StatusProbe for Looking {
+    async fn look_up(&self, operation: &Operation<'_>) -> ProbeVerdict {
+        let url = operation.url().join("/S3CRET-status?token=S3CRET-query").unwrap();
+        let verdict = operation.send(operation.get(url)).await.map_or(ProbeVerdict::Undecided, self.1);
+        self.0.add("probe", format_args!("{operation:?} {verdict:?}"));
+        verdict
+    }
+}
+
+fn endpoints(printed: &Printed) -> Vec<Option<Endpoint>> {
+    let keyed = || Endpoint::keyed_write(KeyContract::STRIPE).named("payments").reading_body(1_000);
+    let looking = |verdict| Looking(printed.clone(), verdict);
+    let seen = printed.clone();
+    vec![
+        None,
+        Some(Endpoint::read()),
+        Some(Endpoint::idempotent_write().reading_body(1_000)),
+        Some(keyed()),
+        Some(keyed().probed_by(looking(|_| ProbeVerdict::InProgress))),
+        Some(Endpoint::probed_write(looking(ProbeVerdict::Applied)).settling(Duration::ZERO)),
+        Some(Endpoint::probed_write(looking(|_| ProbeVerdict::Absent)).settling(Duration::ZERO)),
+        Some(Endpoint::unprotected_write().named("orders")),
+        Some(Endpoint::never_resend()),
+        Some(Endpoint::unprotected_write().classified_by(move |answer: &Answer<'_>| {
+            seen.add("answer", format_args!("{answer:?}"));
+            None
+        })),
+    ]
+}
+
+fn faults() -> Vec<Step> {
+    let telling = |status| {
+        let step =
+            Step::status(status).with_body("S3CRET-answer").with_header("set-cookie", "S3CRET-cookie").with_header("x-any", "S3CRET-any");
+        step.with_header("location", "https://S3CRET.test/S3CRET?S3CRET")
+    };
+    vec![
+        telling(200),
+        telling(302),
+        telling(401),
+        telling(404),
+        telling(409),
+        telling(425),
+        telling(429).with_header("retry-after", "1"),
+        telling(503),
+        telling(503).with_header("retry-after", "S3CRET-hint"),
+        Step::status(200).with_cut_body("S3CRET-answer"),
+        Step::status(503).with_cut_body("S3CRET-answer"),
+        Step::status(200).with_stalled_body("S3CRET-answer"),
+        Step::fails(),
+        Step::refused(),
+        Step::times_out(),
+        Step::broken(),
+        Step::hangs(),
+        Step::hangs_connecting(),
+    ]
+}
+
+fn plugin(printed: &Printed) -> SafeRetry {
+    SafeRetry::new()
+        .with_observer(printed.clone())
+        .with_attempt_limit(Duration::from_millis(200))
+        .with_policy(RetryPolicy::DEFAULT.with_backoff(Backoff::doubling(Duration::from_millis(1), Duration::from_millis(1))))
+        .with_origin_in_metrics()
+        .with_draws(Draws::constant(Draw::HALF))
+}
+
+fn client(plugin: SafeRetry, peer: Scripted) -> ClientWithMiddleware {
+    // Never reached, so one for all.
+    static TRANSPORT: LazyLock<reqwest::Client> = LazyLock::new(reqwest::Client::new);
+    ClientBuilder::new(TRANSPORT.clone()).with(plugin).with(SendWitness::redirects_off()).with(peer).build()
+}
+
+fn loaded(request: RequestBuilder) -> RequestBuilder {
+    request
+        .bearer_auth("S3CRET-token")
+        .header("cookie", "session=S3CRET-cookie")
+        .header("idempotency-key", "S3CRET-key")
+        .header("x-api-key", "S3CRET-api-key")
+        .header("S3CRET-name", "S3CRET-value")
+        .with_extension(Deadline::after(Duration::from_secs(60)))
+        .body("S3CRET-body")
+}
+
+/// Sends and prints whatever there is to print of the result; gives back an error of ours.
+async fn send(request: RequestBuilder, printed: &Printed) -> Option<reqwest_middleware::Error> {
+    let slot = ReportSlot::new();
+    printed.add("slot", format_args!("{slot:?}"));
+    let mut ours = None;
+    match request.with_extension(slot.clone()).send().await {
+        Ok(response) => {
+            if let Some(report) = RetryReport::of(&response) {
+                printed.report(report);
+            }
+        }
+        Err(error) => {
+            printed.error(&error);
+            ours = Some(error).filter(|error| error.safe_retry().is_some());
+        }
+    }
+    printed.add("full slot", format_args!("{slot:?}"));
+    printed.report(&slot.take().expect("a slot is always filled"));
+    ours
+}
+
+/// As [`send`], and prints the transport's error behind ours too, as `anyhow` does.
+async fn send_and_chain(request: RequestBuilder, printed: &Printed) {
+    if let Some(error) = send(request, printed).await {
+        printed.add("chain", format!("{error} {error:?}").replace('\n', " "));
+    }
+}
+
+/// Runs the work under a subscriber and a recorder, adds what they got, and looks.
+async fn watched(work: impl AsyncFnOnce(Printed)) -> String {
+    let printed = Printed::default();
+    let (log, _log) = Capture::start();
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let scrape = recorder.handle();
+    let _metrics = metrics::set_default_local_recorder(&recorder);
+    work(printed.clone()).await;
+    assert!(!log.events().is_empty() && !log.spans().is_empty(), "nothing was logged");
+    for line in log.spans().into_iter().chain(log.events()) {
+        printed.add("log", format_args!("{line:?}"));
+    }
+    let scrape = scrape.render();
+    assert!(scrape.contains("safe_retry_attempts_total"), "nothing was measured");
+    printed.add("metrics", scrape);
+    printed.assert_clean();
+    let all = printed.0.lock().unwrap();
+    all.clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_fault_of_any_endpoint_prints_a_secret() {
+    let all = watched(async |printed| {
+        for endpoint in endpoints(&printed) {
+            for fault in faults() {
+                for method in [Method::GET, Method::POST] {
+                    let client = client(plugin(&printed), Scripted::new([fault.clone()]));
+                    let request = loaded(client.request(method, URL));
+                    let request = match &endpoint {
+                        Some(endpoint) => request.with_extension(endpoint.clone()),
+                        None => request,
+                    };
+                    send_and_chain(request, &printed).await;
+                }
+            }
+        }
+    })
+    .await;
+    for reached in
+        ["OutcomeUnknown", "Unprocessed", "BodyLost", "UnreadableHint", "AttemptsSpent", "Reconciled", "ProbeUndecided", "[probe]"]
+    {
+        assert!(all.contains(reached), "the faults do not reach {reached}");
+    }
+}
+
+/// An inner middleware whose error tells everything.
+struct Talkative;
+
+#[async_trait::async_trait]
+impl Middleware for Talkative {
+    async fn handle(&self, request: Request, _: &mut Extensions, _: Next<'_>) -> reqwest_middleware::Result<Response> {
+        Err(reqwest_middleware::Error::Middleware(io::Error::other(format!("S3CRET-source: {request:?}")).into()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_error_of_the_user_s_own_is_printed_as_ours() {
+    watched(async |printed| {
+        let failing = || io::Error::other("S3CRET-source");
+        let failing_stream = || Body::wrap_stream(stream::iter([Ok("S3CRET-body"), Err(failing())]));
+        for endpoint in endpoints(&printed).into_iter().flatten() {
+            let post = |client: &ClientWithMiddleware| client.post(URL).with_extension(endpoint.clone());
+            let scripted = client(plugin(&printed), Scripted::answering(503));
+            send(post(&scripted).body(failing_stream()), &printed).await;
+            send(post(&scripted).with_extension(ReplayBody::from_fn(move || Err(failing()))), &printed).await;
+            send(post(&scripted).with_extension(ReplayRequest::from_fn(move || Err::<Request, _>(failing()))), &printed).await;
+            let once = std::sync::atomic::AtomicBool::new(true);
+            let once = ReplayBody::from_fn(move || {
+                if once.swap(false, std::sync::atomic::Ordering::SeqCst) { Ok(Body::from("S3CRET-body")) } else { Err(failing()) }
+            });
+            send(post(&scripted).with_extension(once), &printed).await;
+            let talkative = ClientBuilder::new(reqwest::Client::new()).with(plugin(&printed)).with(Talkative).build();
+            send(post(&talkative), &printed).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn wrong_use_prints_no_secret() {
+    let all = watched(async |printed| {
+        let client = client(plugin(&printed), Scripted::answering(200));
+        let keyed = || client.post(URL).with_extension(Endpoint::keyed_write(KeyContract::STRIPE.with_reuse_guard()));
+        let malformed = format!("S3CRET-{}", "x".repeat(300));
+        send(keyed().header("idempotency-key", malformed), &printed).await;
+        send(keyed().header("idempotency-key", "S3CRET-one").header("idempotency-key", "S3CRET-other"), &printed).await;
+        send(client.post(URL).with_extension(IdempotencyKey::parse("S3CRET-key").unwrap()), &printed).await;
+        send(keyed().header("idempotency-key", "S3CRET-key").body("one"), &printed).await;
+        send(keyed().header("idempotency-key", "S3CRET-key").body("another"), &printed).await;
+        send(client.get(URL).with_extension(Deadline::after(Duration::ZERO)), &printed).await;
+        printed.add("correlation", format_args!("{0} {0:?}", CorrelationId::new("S3CRET id").unwrap_err()));
+        printed.add("key", format_args!("{0} {0:?}", IdempotencyKey::parse("S3CRET\n").unwrap_err()));
+    })
+    .await;
+    for reached in ["InvalidKey", "SeveralKeys", "KeyWithoutContract", "KeyReused", "DeadlineExceeded"] {
+        assert!(all.contains(reached), "wrong use does not reach {reached}");
+    }
+}
+
+#[tokio::test]
+async fn no_fault_on_the_wire_prints_a_secret() {
+    watched(async |printed| {
+        let telling =
+            |fault: Fault| fault.with_header("x-any", "S3CRET-any").with_header("location", "/S3CRET?S3CRET").with_body("S3CRET-answer");
+        let faults = || {
+            [
+                telling(Fault::status(200)),
+                telling(Fault::status(503)),
+                telling(Fault::status(503)).with_header("retry-after", "S3CRET"),
+                telling(Fault::status(303)),
+                telling(Fault::status(200)).with_body_cut_at(3),
+                telling(Fault::status(503)).with_body_reset_at(3),
+                Fault::close_on_accept(),
+                Fault::reset_on_accept(),
+                Fault::close_before_reading(),
+                Fault::reset_before_reading(),
+                Fault::close_mid_request(2),
+                Fault::close_after_request(),
+                Fault::reset_after_request(),
+                Fault::hang(),
+                Fault::partial_head(),
+                Fault::malformed(),
+                Fault::banner(),
+            ]
+        };
+        let fast = Backoff::doubling(Duration::from_millis(1), Duration::from_millis(1));
+        let policy = RetryPolicy::DEFAULT.with_attempts(2).with_backoff(fast).with_throttle_backoff(fast);
+        for redirects in [true, false] {
+            let client = {
+                let builder = plugin(&printed).with_policy(policy).with_attempt_limit(Duration::from_millis(50));
+                let builder = builder.client(reqwest::Client::builder().no_proxy());
+                if redirects { builder.build().unwrap() } else { builder.redirects_off().build().unwrap() }
+            };
+            for endpoint in
+                [None, Some(Endpoint::unprotected_write()), Some(Endpoint::keyed_write(KeyContract::STRIPE).reading_body(1_000))]
+            {
+                for fault in faults() {
+                    let server = FaultServer::start([fault]).await;
+                    let mut url: Url = server.url("/S3CRET-path?token=S3CRET-query#S3CRET-fragment");
+                    url.set_username("S3CRET-user").unwrap();
+                    url.set_password(Some("S3CRET-password")).unwrap();
+                    let request = loaded(client.post(url));
+                    let request = match &endpoint {
+                        Some(endpoint) => request.with_extension(endpoint.clone()),
+                        None => request,
+                    };
+                    send_and_chain(request, &printed).await;
+                }
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_path_is_logged_by_opt_in_and_nothing_else_of_the_url_with_it() {
+    let (log, _guard) = Capture::start();
+    let client = client(plugin(&Printed::default()).with_path_in_logs(), Scripted::answering(200));
+    loaded(client.get(URL)).send().await.unwrap();
+    let mut span = log.spans().remove(0);
+    assert_eq!(span.fields.remove("url.path").unwrap(), "/S3CRET-path");
+    assert!(!format!("{span:?} {:?}", log.events()).contains(MARKER), "{span:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_log_lines_of_one_key_match_and_show_no_key() {
+    let (log, _guard) = Capture::start();
+    let client = client(plugin(&Printed::default()), Scripted::answering(200));
+    let endpoint = Endpoint::keyed_write(KeyContract::STRIPE);
+    for key in ["S3CRET-one", "S3CRET-one", "S3CRET-other"] {
+        client.post(URL).header("idempotency-key", key).with_extension(endpoint.clone()).send().await.unwrap();
+    }
+    let keys: Vec<String> = log.spans().into_iter().map(|span| span.fields["key"].clone()).collect();
+    assert_eq!(keys[0], keys[1]);
+    assert_ne!(keys[0], keys[2]);
+    assert!(keys.iter().all(|key| key.len() == 8 && key.bytes().all(|digit| digit.is_ascii_hexdigit())), "{keys:?}");
+}
+
+#[tokio::test]
+async fn no_public_type_shows_a_secret() {
+    let printed = Printed::default();
+    let endpoint = Endpoint::keyed_write(KeyContract::STRIPE).probed_by(Looking(printed.clone(), ProbeVerdict::Applied));
+    let mut defaults = http::HeaderMap::new();
+    defaults.insert("x-api-key", HeaderValue::from_static("S3CRET-api-key"));
+    let plugin = SafeRetry::new().with_default_write(endpoint.clone()).with_observer(printed.clone());
+    let builder = plugin.clone().client(reqwest::Client::builder().default_headers(defaults));
+    let key = IdempotencyKey::parse("S3CRET-key").unwrap();
+    let response = || Response::from(http::Response::builder().header("x-any", "S3CRET-any").body("S3CRET-answer").unwrap());
+    for text in [
+        format!("{plugin:?} {builder:?} {endpoint:?} {key:?} {0} {0:?}", key.fingerprint()),
+        format!("{:?} {:?}", ReplayBody::from_fn(|| Ok(Body::from("S3CRET-body"))), Deadline::after(Duration::from_secs(1))),
+        format!("{:?}", ReplayRequest::from_fn(|| Ok::<_, io::Error>(Request::new(Method::GET, URL.parse().unwrap())))),
+        format!("{:?} {:?} {:?}", ProbeVerdict::Applied(response()), SendWitness::redirects_off(), ScopeKey::of("S3CRET")),
+        format!("{:?} {:?}", KeyContract::STRIPE, Scripted::new([Step::ok("S3CRET-answer")])),
+    ] {
+        printed.add("type", text);
+    }
+    printed.add("padding", "-".repeat(1_000));
+    printed.assert_clean();
+}
