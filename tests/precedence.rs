@@ -1,5 +1,7 @@
 //! Who wins: request extension, default write, method; extension, endpoint, client; and what a scope caps.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 mod scripted_client;
 
 use std::time::Duration;

@@ -3,6 +3,8 @@
 //! Columns: a request that nothing marks or a marked read; a marked write of which every attempt is proven unprocessed; a marked write
 //! of which something is unknown.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 mod scripted_client;
 
 use std::error::Error as StdError;
