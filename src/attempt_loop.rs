@@ -208,7 +208,7 @@ impl<'a> Run<'a> {
         let attempt =
             attempt::send(self.plan, &self.url, request, self.extensions, self.next.clone(), self.sending_until, self.too_early).await;
         self.evidence = self.evidence.max(attempt.evidence);
-        self.watched.attempted(&attempt, self.evidence, self.sending_until.time_left());
+        self.watched.attempted(&attempt, self.evidence, self.sending_until);
         if attempt.status == Some(StatusCode::TOO_EARLY) {
             self.too_early = TooEarly::Heard;
         }
@@ -248,7 +248,7 @@ impl<'a> Run<'a> {
         let Some(token) = self.plan.withdraw() else {
             return Resent::Stopped(attempt, StopReason::BudgetSpent);
         };
-        self.watched.resending(&permit, self.sending_until.time_left());
+        self.watched.resending(&permit, self.sending_until);
         self.wait(&mut attempt, permit.pause()).await;
         if !self.has_time_for_an_attempt() {
             return Resent::Stopped(attempt, StopReason::DeadlineTooNear);
@@ -272,7 +272,7 @@ impl<'a> Run<'a> {
         let Some(token) = self.plan.withdraw() else {
             return Probed::Stopped(attempt, StopReason::BudgetSpent);
         };
-        self.watched.probing(pause, self.sending_until.time_left());
+        self.watched.probing(pause, self.sending_until);
         self.wait(&mut attempt, pause).await;
         if !self.has_time_for_an_attempt() {
             return Probed::Stopped(attempt, StopReason::DeadlineTooNear);
@@ -559,7 +559,7 @@ impl<'a> Run<'a> {
     }
 
     fn ended(&mut self, stop: StopReason, outcome: Outcome, last: Option<&Attempt>, report: Option<&RetryReport>) {
-        self.watched.ended(&End { stop, outcome, last, took: self.started.elapsed(), report });
+        self.watched.ended(&End { stop, outcome, last, started: self.started, report });
     }
 
     fn fill(&self, report: &RetryReport) {

@@ -1,5 +1,7 @@
 //! Observers, reports and traces.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 

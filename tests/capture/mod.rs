@@ -1,6 +1,6 @@
 //! A subscriber that keeps what this crate says, at every level.
 
-#![allow(unreachable_pub, dead_code, reason = "each test uses what it needs of it")]
+#![allow(unreachable_pub, dead_code, clippy::unwrap_used, reason = "each test uses what it needs of it")]
 
 use std::{
     collections::BTreeMap,
