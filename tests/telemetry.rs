@@ -243,6 +243,7 @@ async fn a_correlation_id_is_the_same_in_the_log_and_on_every_send() {
 
 #[tokio::test(start_paused = true)]
 async fn a_correlation_id_goes_where_the_user_says_and_nowhere_unasked() {
+    let _capture = Capture::start();
     let peer = Scripted::answering(200);
     let client = client(SafeRetry::new(), &peer);
     let id = CorrelationId::new("checkout-7").unwrap().in_header(HeaderName::from_static("x-correlation-id"));
@@ -255,6 +256,7 @@ async fn a_correlation_id_goes_where_the_user_says_and_nowhere_unasked() {
 
 #[tokio::test(start_paused = true)]
 async fn no_factory_changes_a_correlation_id() {
+    let _capture = Capture::start();
     let peer = Scripted::new([Step::status(503), Step::ok("done")]);
     let client = client(SafeRetry::new(), &peer);
     let again = client.clone();
@@ -267,6 +269,7 @@ async fn no_factory_changes_a_correlation_id() {
 
 #[tokio::test(start_paused = true)]
 async fn a_correlation_id_cannot_become_a_key() {
+    let _capture = Capture::start();
     let peer = Scripted::answering(200);
     let id = CorrelationId::new("checkout-7").unwrap().in_header(HeaderName::from_static("idempotency-key"));
     let request = keyed(&client(SafeRetry::new(), &peer)).with_extension(id).with_extension(IdempotencyKey::random());
