@@ -16,8 +16,9 @@ use crate::{
     deadline::Deadline,
     endpoint::{Answer, Endpoint, Verdict},
     evidence,
-    policy::{Evidence, Hint, InvalidHint, KeyAnswer, Signal},
+    policy::{Evidence, InvalidHint, KeyAnswer, Signal},
     report::{Cause, TimeLimit},
+    vendor_hints::Veto,
     witness::{SendSlot, Watch},
 };
 
@@ -131,7 +132,7 @@ impl Attempt {
     async fn answered(&mut self, plan: &Plan<'_>, response: Response, limit: Limit, slot: &SendSlot, url: &Url, too_early: TooEarly) {
         let status = response.status();
         let endpoint = plan.endpoint.as_ref();
-        self.hint = Hint::parse(response.headers(), SystemTime::now());
+        self.hint = plan.hints.wait(response.headers(), SystemTime::now());
         self.cause = Cause::Status;
         self.status = Some(status);
         // An answer from behind a redirect speaks for the last hop only; the first one may have acted.
@@ -161,12 +162,11 @@ impl Attempt {
                     Signal::Answered(status) if !plan.policy.statuses().contains(status) => Signal::BodyLost(status),
                     open => open,
                 };
-                self.cause = Cause::BodyLost;
                 self.waits_from = Instant::now();
-                self.held = Held::BodyLost(match (lost.loss, lost.error) {
-                    (Loss::Transport, Some(error)) => Ok(error),
-                    (Loss::Transport | Loss::TimeUp, _) => Err(limit.is),
-                });
+                (self.cause, self.held) = match (lost.loss, lost.error) {
+                    (Loss::Transport, Some(error)) => (Cause::BodyLost, Held::BodyLost(Ok(error))),
+                    (Loss::Transport | Loss::TimeUp, _) => (Cause::TimedOut(limit.is), Held::BodyLost(Err(limit.is))),
+                };
             }
         }
     }
@@ -196,7 +196,8 @@ impl Attempt {
     }
 }
 
-/// What an answer means here: the replay marker first, then the endpoint's verdict, then its key contract, last the policy's statuses.
+/// What an answer means here: the replay marker first, then the endpoint's verdict, then its key contract, then the
+/// server's veto, last the policy's statuses.
 fn meaning(
     plan: &Plan<'_>,
     status: StatusCode,
@@ -216,18 +217,25 @@ fn meaning(
             (Some(Verdict::Forbidden), _) => Signal::Forbidden,
             (None, Some(KeyAnswer::InUse)) => Signal::KeyInUse,
             (None, Some(KeyAnswer::Mismatch)) => Signal::Final(status),
-            (None, _) if status == StatusCode::TOO_EARLY && too_early == TooEarly::Heard => Signal::Final(status),
-            (None, _) => Signal::Answered(status),
+            (None, None) if status == StatusCode::TOO_EARLY && too_early == TooEarly::Heard => Signal::Final(status),
+            (None, _) => match plan.hints.veto(headers) {
+                // A veto speaks about failures: it makes no success out of a refusal, and no refusal out of a success.
+                Some(Veto::Forbid) if plan.policy.statuses().contains(status) => Signal::Forbidden,
+                Some(Veto::Resend) if status.is_client_error() || status.is_server_error() => Signal::Resendable(status),
+                Some(Veto::Forbid | Veto::Resend) | None => Signal::Answered(status),
+            },
         },
     };
     (signal, key_answer)
 }
 
-/// What an answer that refuses the request proves. Where nobody counted redirects, another URL than the request's gives one away.
+/// What an answer that refuses the request proves. Where nobody counted redirects, an answer from the network proves nothing, not even one
+/// that has the request's own URL: a 303 may lead a POST that was processed back to the page it was sent to. Mocks follow no redirect.
 fn refusal(slot: &SendSlot, url: &Url, response: &Response) -> Evidence {
     slot.refusal().unwrap_or_else(|| {
-        // What reqwest says when a response was built by hand, as mocks do.
-        let by_hand = response.url().host_str() == Some("no.url.provided.local");
-        if by_hand || response.url() == url { Evidence::Unprocessed } else { Evidence::Unknown }
+        // What reqwest says when a response was built by hand without a URL.
+        let without_url = response.url().host_str() == Some("no.url.provided.local");
+        let by_hand = response.remote_addr().is_none() && (without_url || response.url() == url);
+        if by_hand { Evidence::Unprocessed } else { Evidence::Unknown }
     })
 }

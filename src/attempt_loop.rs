@@ -5,12 +5,14 @@ use std::{mem, time::Duration};
 use http::{Extensions, HeaderName, Method, StatusCode};
 use reqwest::{Request, Response, Url};
 use reqwest_middleware::{Error, Next, Result};
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use crate::{
     attempt::{self, Attempt, Held, TooEarly},
+    attempt_headers::AttemptHeaders,
     body,
     budget::{BudgetAccount, Withdrawal},
+    cooldown::{CooldownPlace, HoldsBack},
     correlation::CorrelationId,
     deadline::Deadline,
     drain,
@@ -19,11 +21,14 @@ use crate::{
     observe::{End, Telemetry, Watched},
     operation_key::OperationKey,
     origin::Origin,
-    policy::{Decision, Draw, Effect, Evidence, IdempotencyKey, KeyAnswer, ResendPermit, RetryPolicy, Signal, Situation, StopReason},
+    policy::{
+        Decision, Draw, Effect, Evidence, IdempotencyKey, InvalidHint, KeyAnswer, ResendPermit, RetryPolicy, Signal, Situation, StopReason,
+    },
     probe::{Operation, ProbeVerdict},
     replay::ReplayError,
     report::{AttemptRecord, Found, Outcome, ProbeRecord, Record, ReportSlot, RetryReport, TimeLimit},
     supply::Supply,
+    vendor_hints::HintSources,
     witness::Watch,
 };
 
@@ -41,6 +46,9 @@ pub(crate) struct Plan<'a> {
     /// Absent on requests that are left alone.
     pub(crate) account: Option<BudgetAccount<'a>>,
     pub(crate) slot: Option<ReportSlot>,
+    pub(crate) hints: HintSources,
+    pub(crate) cooldown: Option<CooldownPlace<'a>>,
+    pub(crate) headers: Option<&'a AttemptHeaders>,
     /// Sent and logged alike on every attempt.
     pub(crate) correlation: Option<CorrelationId>,
     /// Absent on requests that are left alone.
@@ -50,18 +58,19 @@ pub(crate) struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// The body is watched only where the verdict matters: writes that nothing else protects.
+    /// The body is watched where the verdict matters: what a failed read proves changes nothing.
     pub(crate) fn watch(&self) -> Watch {
-        match self.effect {
-            Effect::UnprotectedWrite | Effect::ProbedWrite => Watch::Body,
-            Effect::NeverResend if self.is_write => Watch::Body,
-            Effect::Read | Effect::IdempotentWrite | Effect::KeyedWrite { .. } | Effect::NeverResend => Watch::Errors,
-        }
+        if self.is_write { Watch::Body } else { Watch::Errors }
     }
 
     /// Whether any attempt can follow the first.
     pub(crate) fn may_resend(&self) -> bool {
         self.policy.attempts() > 1 && self.effect != Effect::NeverResend
+    }
+
+    /// Strictly opt-in, and nothing named the request: only its slot is told.
+    fn is_left_alone(&self) -> bool {
+        self.account.is_none()
     }
 
     pub(crate) fn has_probe(&self) -> bool {
@@ -139,6 +148,7 @@ struct Run<'a> {
     followed_unknown: bool,
     too_early: TooEarly,
     hint: Option<Duration>,
+    told_time_left: Option<u64>,
     attempts: Vec<AttemptRecord>,
     probe_records: Vec<ProbeRecord>,
 }
@@ -163,6 +173,7 @@ impl<'a> Run<'a> {
             followed_unknown: used_before,
             too_early: TooEarly::Unheard,
             hint: None,
+            told_time_left: None,
             attempts: Vec::new(),
             probe_records: Vec::new(),
         }
@@ -172,6 +183,9 @@ impl<'a> Run<'a> {
     async fn run(mut self, request: Request) -> Result<Response> {
         if self.plan.deadline.time_left().is_zero() {
             return self.nothing_sent();
+        }
+        if let Err(held_back) = self.cool_down(HoldsBack::FirstSendsToo).await {
+            return self.held_back(held_back);
         }
         let (first, mut supply) = match Supply::split(request, self.plan, self.extensions) {
             Ok(split) => split,
@@ -183,9 +197,12 @@ impl<'a> Run<'a> {
         let mut attempt = self.send(first).await;
         loop {
             match self.decide(&attempt, &supply) {
+                Decision::Return if attempt.signal == Signal::Broken => return self.stop(attempt, &supply, StopReason::Broken).await,
                 Decision::Return => {
-                    let reason = if attempt.signal == Signal::Broken { StopReason::Broken } else { StopReason::AnswerIsFinal };
-                    return self.stop(attempt, &supply, reason).await;
+                    if let Some(account) = self.plan.account {
+                        account.accepted(Instant::now());
+                    }
+                    return self.stop(attempt, &supply, StopReason::AnswerIsFinal).await;
                 }
                 Decision::Stop(reason) => return self.stop(attempt, &supply, reason).await,
                 Decision::Probe(pause) => match self.probe(attempt, &supply, pause).await {
@@ -201,8 +218,11 @@ impl<'a> Run<'a> {
         }
     }
 
-    async fn send(&mut self, request: Request) -> Attempt {
+    async fn send(&mut self, mut request: Request) -> Attempt {
         self.sends = self.sends.saturating_add(1);
+        if let Some(wanted) = self.plan.headers {
+            wanted.write(request.headers_mut(), self.sends, self.plan.deadline.time_left(), &mut self.told_time_left);
+        }
         self.earlier_probes = self.earlier_probes.saturating_add(mem::take(&mut self.probes));
         self.followed_unknown |= self.sends > 1 && self.evidence == Evidence::Unknown;
         self.watched.sending();
@@ -215,14 +235,51 @@ impl<'a> Run<'a> {
         }
         if let Some(Ok(hint)) = attempt.hint {
             self.hint = Some(hint);
+            self.share(&attempt, hint);
         }
         attempt
+    }
+
+    /// Waits out what others were told meanwhile, as far as it fits.
+    ///
+    /// # Errors
+    /// The wait, and the limit before which it would not end.
+    async fn cool_down(&self, sends: HoldsBack) -> std::result::Result<(), HeldBack> {
+        let Some(place) = self.plan.cooldown else { return Ok(()) };
+        while let Some(wait) = place.wait(sends, Instant::now()) {
+            let hold_back = self.plan.policy.hold_back(wait, self.started.elapsed(), self.sending_until.time_left(), self.plan.draw());
+            sleep(hold_back.map_err(|limit| HeldBack { wait, limit })?).await;
+        }
+        Ok(())
+    }
+
+    /// Tells the others of its scope what this operation was told. A wait for a key in use concerns nobody else.
+    fn share(&self, attempt: &Attempt, hint: Duration) {
+        let concerns_all = match attempt.signal {
+            Signal::Answered(status) => self.plan.policy.statuses().contains(status),
+            Signal::Resendable(_) | Signal::Forbidden => true,
+            _ => false,
+        };
+        if let (true, Some(place), Some(until)) = (concerns_all, self.plan.cooldown, attempt.ended.checked_add(hint)) {
+            place.note(until);
+        }
+    }
+
+    /// The longer of what the server asked of this operation and what it asked of the others.
+    fn asked_wait(&self, attempt: &Attempt) -> Option<std::result::Result<Duration, InvalidHint>> {
+        let shared = self.plan.cooldown.and_then(|place| place.wait(HoldsBack::Resends, attempt.waits_from));
+        match (attempt.hint, shared) {
+            (Some(Ok(own)), Some(shared)) => Some(Ok(own.max(shared))),
+            (None, Some(shared)) => Some(Ok(shared)),
+            (own, _) => own,
+        }
     }
 
     fn decide(&mut self, attempt: &Attempt, supply: &Supply) -> Decision {
         let situation = self.situation(attempt, supply);
         let decision = self.plan.policy.decide(&situation);
-        let uneventful = self.sends == 1 && decision == Decision::Return && matches!(attempt.held, Held::Response(_));
+        let is_final = self.sends == 1 && decision == Decision::Return;
+        let uneventful = (is_final || self.plan.is_left_alone()) && matches!(attempt.held, Held::Response(_));
         if !uneventful || self.plan.wants_record() {
             self.record(attempt, &situation, &decision);
         }
@@ -232,7 +289,7 @@ impl<'a> Run<'a> {
 
     fn situation(&self, attempt: &Attempt, supply: &Supply) -> Situation {
         let mut situation = Situation::new(self.plan.effect, attempt.signal, self.evidence);
-        situation.hint = attempt.hint;
+        situation.hint = self.asked_wait(attempt);
         situation.sends = self.sends;
         situation.probes = self.probes;
         situation.earlier_probes = self.earlier_probes;
@@ -250,9 +307,8 @@ impl<'a> Run<'a> {
             return Resent::Stopped(attempt, StopReason::BudgetSpent);
         };
         self.watched.resending(&permit, self.sending_until);
-        self.wait(&mut attempt, permit.pause()).await;
-        if !self.has_time_for_an_attempt() {
-            return Resent::Stopped(attempt, StopReason::DeadlineTooNear);
+        if let Err(reason) = self.wait(&mut attempt, permit.pause()).await {
+            return Resent::Stopped(attempt, reason);
         }
         let is_last = self.sends.saturating_add(1) >= self.plan.policy.attempts() && !self.plan.has_probe();
         let request = if is_last { supply.resend_last(permit) } else { supply.resend(permit) };
@@ -274,9 +330,8 @@ impl<'a> Run<'a> {
             return Probed::Stopped(attempt, StopReason::BudgetSpent);
         };
         self.watched.probing(pause, self.sending_until);
-        self.wait(&mut attempt, pause).await;
-        if !self.has_time_for_an_attempt() {
-            return Probed::Stopped(attempt, StopReason::DeadlineTooNear);
+        if let Err(reason) = self.wait(&mut attempt, pause).await {
+            return Probed::Stopped(attempt, reason);
         }
         token.spend();
         self.probes = self.probes.saturating_add(1);
@@ -301,7 +356,10 @@ impl<'a> Run<'a> {
     }
 
     /// Gives the connection of a response back and lets the pause pass, counted from the end of the attempt or of the last probe.
-    async fn wait(&mut self, attempt: &mut Attempt, pause: Duration) {
+    ///
+    /// # Errors
+    /// The limit that leaves no time for an attempt after all.
+    async fn wait(&self, attempt: &mut Attempt, pause: Duration) -> std::result::Result<(), StopReason> {
         let until = attempt.waits_from.checked_add(pause).map_or(Deadline::NONE, Deadline::at);
         if matches!(attempt.held, Held::Response(_)) {
             if let Held::Response(response) = mem::replace(&mut attempt.held, Held::GivenBack) {
@@ -311,11 +369,9 @@ impl<'a> Run<'a> {
         if let Some(instant) = until.instant() {
             sleep_until(instant).await;
         }
-    }
-
-    fn has_time_for_an_attempt(&self) -> bool {
+        self.cool_down(HoldsBack::Resends).await.map_err(|held_back| held_back.limit)?;
         let left = self.sending_until.time_left();
-        !left.is_zero() && left >= self.plan.policy.least_attempt()
+        if left.is_zero() || left < self.plan.policy.least_attempt() { Err(StopReason::DeadlineTooNear) } else { Ok(()) }
     }
 
     /// Asks the probe once.
@@ -388,7 +444,7 @@ impl<'a> Run<'a> {
     fn finish(mut self, mut attempt: Attempt, reason: StopReason) -> Result<Response> {
         let outcome = self.outcome(&attempt, reason);
         let told = !self.attempts.is_empty();
-        let uneventful = self.sends <= 1 && reason == StopReason::AnswerIsFinal;
+        let uneventful = self.sends <= 1 && reason == StopReason::AnswerIsFinal || self.plan.is_left_alone();
         let held = mem::replace(&mut attempt.held, Held::GivenBack);
         if let Held::Response(response) = held {
             let report = told.then(|| self.report(&attempt, reason, outcome));
@@ -468,6 +524,14 @@ impl<'a> Run<'a> {
         self.ended(report.stop(), report.outcome(), None, Some(&report));
         self.fill(&report);
         Err(RetryError::DeadlineExceeded(Failure::new(report, self.key(), None, None)).into())
+    }
+
+    /// Nothing was sent, because the server asked others to wait for longer than this operation can.
+    fn held_back(mut self, held_back: HeldBack) -> Result<Response> {
+        self.hint = Some(held_back.wait);
+        let report = self.report_without_attempt(held_back.limit);
+        self.fill(&report);
+        Err(RetryError::CoolingDown(Failure::new(report, self.key(), None, None)).into())
     }
 
     /// Nothing was sent, because the first attempt could not be supplied.
@@ -570,8 +634,12 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// The key for whoever tries again. What the server may have seen keeps its age, and its result stays unknown.
     fn key(&self) -> Option<IdempotencyKey> {
-        self.plan.key.as_ref().map(|key| key.key().clone())
+        self.plan.key.as_ref().map(|key| match self.evidence {
+            Evidence::Unprocessed => key.key().clone(),
+            Evidence::Unknown => key.once_used(),
+        })
     }
 }
 
@@ -584,6 +652,12 @@ fn sending_until(plan: &Plan<'_>) -> Deadline {
         }
         _ => plan.deadline,
     }
+}
+
+/// What a shared cool-down asks for, and the limit that it does not fit.
+struct HeldBack {
+    wait: Duration,
+    limit: StopReason,
 }
 
 /// Where a report is to be found.

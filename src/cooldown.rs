@@ -10,7 +10,6 @@ use std::time::Duration;
 use reqwest::Request;
 use tokio::time::Instant;
 
-use crate::policy::{Backoff, Draw};
 use crate::scope::{ScopeKey, Scopes, Scoping};
 
 /// Until when each origin asked to be left alone. A handle: clones share what they know, also across clients.
@@ -37,13 +36,25 @@ use crate::scope::{ScopeKey, Scopes, Scoping};
 pub struct Cooldown {
     scopes: Arc<Scopes<Instant>>,
     scoping: Scoping,
+    holds_back: HoldsBack,
+}
+
+/// What a shared cool-down holds back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum HoldsBack {
+    /// Resends and probes only: a new operation may find the server well again.
+    Resends,
+    /// New operations too: they wait within their deadline, or fail at once with
+    /// [`RetryError::CoolingDown`](crate::RetryError::CoolingDown), which carries the time.
+    FirstSendsToo,
 }
 
 impl Cooldown {
     /// Nobody has been asked to wait yet. One scope per origin.
     #[must_use]
     pub fn new() -> Self {
-        Self { scopes: Arc::new(Scopes::new()), scoping: Scoping::default() }
+        Self { scopes: Arc::new(Scopes::new()), scoping: Scoping::default(), holds_back: HoldsBack::Resends }
     }
 
     /// Replaces the scope of a wait: not the origin, but what this function says of each operation's first request, for example
@@ -70,11 +81,42 @@ impl Cooldown {
         self.scopes.find(scope, |until| *until).filter(|until| *until > now)
     }
 
-    /// A wait and up to a quarter of it on top, so that all who were held back do not come back at once. Never less than the wait.
+    /// Sets what is held back.
+    ///
+    /// # Default
+    /// [`HoldsBack::Resends`].
     #[must_use]
-    pub fn spread(wait: Duration, draw: Draw) -> Duration {
-        let quarter = wait / 4;
-        wait.saturating_add(Backoff::doubling(quarter, quarter).pause(1, draw))
+    pub fn holding_back(self, holds_back: HoldsBack) -> Self {
+        Self { holds_back, ..self }
+    }
+
+    /// The place of one operation.
+    pub(crate) fn place(&self, request: &Request) -> CooldownPlace<'_> {
+        CooldownPlace { cooldown: self, scope: self.scope(request) }
+    }
+}
+
+/// One operation's view of the cool-down it falls under.
+#[derive(Clone, Copy)]
+pub(crate) struct CooldownPlace<'a> {
+    cooldown: &'a Cooldown,
+    scope: ScopeKey,
+}
+
+impl CooldownPlace<'_> {
+    /// Tells the others what this operation was told.
+    pub(crate) fn note(self, until: Instant) {
+        self.cooldown.note(self.scope, until);
+    }
+
+    /// How long sends of this kind are held back yet.
+    pub(crate) fn wait(self, sends: HoldsBack, now: Instant) -> Option<Duration> {
+        match (sends, self.cooldown.holds_back) {
+            (HoldsBack::FirstSendsToo, HoldsBack::Resends) => None,
+            (HoldsBack::Resends, _) | (HoldsBack::FirstSendsToo, HoldsBack::FirstSendsToo) => {
+                self.cooldown.release(self.scope, now).map(|until| until.saturating_duration_since(now))
+            }
+        }
     }
 }
 
@@ -92,7 +134,6 @@ impl fmt::Debug for Cooldown {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
     use reqwest::Method;
 
     use super::*;
@@ -142,13 +183,5 @@ mod tests {
             assert!(cooldown.release(held, now).is_some());
         }
         assert_eq!(format!("{cooldown:?}"), "Cooldown { scopes: 1024 }");
-    }
-
-    proptest! {
-        #[test]
-        fn a_spread_wait_is_never_shorter_and_at_most_a_quarter_longer(wait: Duration, bits: u64) {
-            let spread = Cooldown::spread(wait, Draw::new(bits));
-            prop_assert!(wait <= spread && spread <= wait.saturating_add(wait / 4));
-        }
     }
 }

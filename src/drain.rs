@@ -204,13 +204,17 @@ mod tests {
                     let (head, body) = framed(size, framing);
                     let server = Overloaded::start(head, body, between).await;
                     let client = Client::new();
+                    let mut given_up = 0;
                     for _ in 0..40 {
                         let response = client.get(format!("http://{}/", server.address)).send().await.unwrap();
                         assert_eq!(response.status(), 503);
-                        give_back(response, Deadline::NONE).await;
+                        given_up += u32::from(give_back(response, Deadline::NONE).await != Drained::Whole);
                         sleep(5 * MILLISECOND).await; // the pause before a resend
                     }
-                    assert_eq!(server.connections.load(Ordering::SeqCst), 1, "{size} bytes, {framing}, {between:?} after the head");
+                    let case = format!("{size} bytes, {framing}, {between:?} after the head");
+                    let connections = server.connections.load(Ordering::SeqCst);
+                    // A busy machine may need more than the limit once in a while, and then the connection is rightly lost.
+                    assert!(given_up < 10 && connections <= 1 + given_up, "{connections} connections, {given_up} given up: {case}");
                 }
             }
         }

@@ -10,6 +10,7 @@ use http::{HeaderMap, Method, StatusCode};
 use crate::{
     policy::{Effect, KeyContract, Lapsed, RetryPolicy, RetryStatuses},
     probe::StatusProbe,
+    vendor_hints::HintSources,
 };
 
 /// 5 s: most systems that accept a write show it to a reader within seconds; a probe that looks earlier may miss what will still appear.
@@ -44,6 +45,7 @@ struct Terms {
     most_body: Option<usize>,
     trusted_refusals: RetryStatuses,
     classifier: Option<Arc<Classifier>>,
+    hints: Option<HintSources>,
 }
 
 type Classifier = dyn Fn(&Answer<'_>) -> Option<Verdict> + Send + Sync;
@@ -166,6 +168,14 @@ impl Endpoint {
         self.with(|terms| terms.classifier = Some(Arc::new(classifier)))
     }
 
+    /// Sets which fields of an answer are read as a wait or a veto, instead of the client's setting.
+    ///
+    /// # Default
+    /// The client's, and there [`HintSources::STANDARD`]: `Retry-After` alone.
+    pub fn hinted_by(self, sources: HintSources) -> Self {
+        self.with(|terms| terms.hints = Some(sources))
+    }
+
     fn of(kind: Kind) -> Self {
         Self(Arc::new(Terms {
             kind,
@@ -180,6 +190,7 @@ impl Endpoint {
             most_body: None,
             trusted_refusals: RetryStatuses::NONE,
             classifier: None,
+            hints: None,
         }))
     }
 
@@ -256,6 +267,10 @@ impl Endpoint {
 
     pub(crate) fn trusts_refusal(&self, status: StatusCode) -> bool {
         self.0.trusted_refusals.contains(status)
+    }
+
+    pub(crate) fn hints(&self) -> Option<HintSources> {
+        self.0.hints
     }
 
     pub(crate) fn classify(&self, answer: &Answer<'_>) -> Option<Verdict> {

@@ -5,7 +5,7 @@ use std::{error::Error, fmt};
 use http::StatusCode;
 
 use crate::{
-    policy::{Evidence, IdempotencyKey, InvalidKey},
+    policy::{Evidence, IdempotencyKey, InvalidKey, StopReason},
     report::{Cause, RetryReport},
 };
 
@@ -25,6 +25,9 @@ pub enum RetryError {
     Unprocessed(Failure),
     /// The deadline passed first. Nothing was written that this error would have to warn about.
     DeadlineExceeded(Failure),
+    /// A shared cool-down holds first sends back for longer than this operation has; nothing was sent. The report's
+    /// [`hint`](RetryReport::hint) is the wait.
+    CoolingDown(Failure),
     /// The last attempt ran into its own limit.
     AttemptTimedOut(Failure),
     /// The write was answered with a final status ([`status`](Self::status)), but the answer's body was lost.
@@ -72,10 +75,7 @@ impl RetryError {
     /// The error of this crate inside a middleware error, also behind another middleware's context.
     #[must_use]
     pub fn find(error: &reqwest_middleware::Error) -> Option<&Self> {
-        match error {
-            reqwest_middleware::Error::Middleware(error) => error.chain().find_map(<dyn Error + 'static>::downcast_ref),
-            reqwest_middleware::Error::Reqwest(_) => None,
-        }
+        find(error)
     }
 
     /// What became of the operation. `None` for [`Misused`](Self::Misused): nothing was sent.
@@ -84,7 +84,8 @@ impl RetryError {
         self.failure().map(|failure| &failure.0.report)
     }
 
-    /// The idempotency key the operation was sent with: trying again yourself means using this one.
+    /// The idempotency key the operation was sent with: trying again yourself means using this one. If the server may have seen it, it
+    /// tells when it was [first used](IdempotencyKey::first_use), so that it does not grow younger by being tried again.
     #[must_use]
     pub fn key(&self) -> Option<&IdempotencyKey> {
         self.failure().and_then(|failure| failure.0.key.as_ref())
@@ -101,6 +102,7 @@ impl RetryError {
             Self::OutcomeUnknown(failure)
             | Self::Unprocessed(failure)
             | Self::DeadlineExceeded(failure)
+            | Self::CoolingDown(failure)
             | Self::AttemptTimedOut(failure)
             | Self::BodyLost(failure) => Some(failure),
             Self::Misused(_) => None,
@@ -114,6 +116,7 @@ impl fmt::Display for RetryError {
             Self::OutcomeUnknown(failure) => write!(f, "outcome unknown: the write may have happened ({failure})"),
             Self::Unprocessed(failure) => write!(f, "not processed: the write did not happen ({failure})"),
             Self::DeadlineExceeded(failure) => write!(f, "deadline exceeded ({failure})"),
+            Self::CoolingDown(failure) => write!(f, "held back: the server asked to wait ({failure})"),
             Self::AttemptTimedOut(failure) => write!(f, "attempt timed out ({failure})"),
             Self::BodyLost(failure) => write!(f, "answer received, but its body was lost ({failure})"),
             Self::Misused(misuse) => write!(f, "request used wrongly: {misuse}"),
@@ -130,6 +133,7 @@ impl Error for RetryError {
             Self::OutcomeUnknown(failure)
             | Self::Unprocessed(failure)
             | Self::DeadlineExceeded(failure)
+            | Self::CoolingDown(failure)
             | Self::AttemptTimedOut(failure)
             | Self::BodyLost(failure) => match &failure.0.source {
                 Some(FailureSource::Transport(error)) => Some(error),
@@ -234,19 +238,17 @@ impl RetryErrorExt for reqwest_middleware::Error {
     }
 
     fn transport_error(&self) -> Option<&reqwest::Error> {
-        match self {
-            Self::Reqwest(error) => Some(error),
-            Self::Middleware(error) => error.chain().find_map(<dyn Error + 'static>::downcast_ref),
-        }
+        find(self)
     }
 
     fn timed_out(&self) -> bool {
         let ours = self.safe_retry().is_some_and(|error| match error {
             RetryError::DeadlineExceeded(_) | RetryError::AttemptTimedOut(_) => true,
             RetryError::OutcomeUnknown(failure) | RetryError::Unprocessed(failure) | RetryError::BodyLost(failure) => {
-                failure.report().attempts().last().is_some_and(|last| matches!(last.cause(), Cause::TimedOut(_)))
+                let cut = || failure.report().attempts().last().is_some_and(|last| matches!(last.cause(), Cause::TimedOut(_)));
+                failure.report().stop() == StopReason::DeadlineTooNear || cut()
             }
-            RetryError::Misused(_) => false,
+            RetryError::CoolingDown(_) | RetryError::Misused(_) => false,
         });
         ours || self.transport_error().is_some_and(reqwest::Error::is_timeout)
     }
@@ -257,6 +259,17 @@ impl RetryErrorExt for reqwest_middleware::Error {
             Some(error) => error.report().map_or(Evidence::Unknown, RetryReport::evidence),
             None => Evidence::Unknown,
         }
+    }
+}
+
+/// The first error of a type, however many layers wrapped it. `reqwest_middleware::Error` hides the error that it holds: its `source()` is
+/// already that error's own.
+fn find<E: Error + 'static>(error: &reqwest_middleware::Error) -> Option<&E> {
+    match error {
+        reqwest_middleware::Error::Reqwest(error) => (error as &(dyn Error + 'static)).downcast_ref(),
+        reqwest_middleware::Error::Middleware(error) => error
+            .chain()
+            .find_map(|layer| layer.downcast_ref().or_else(|| layer.downcast_ref::<reqwest_middleware::Error>().and_then(find))),
     }
 }
 

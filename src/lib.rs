@@ -1,11 +1,54 @@
-//! stub
+//! HTTP retries that are safe: a [`reqwest_middleware`] plugin that repeats a request only when it can say why repeating is harmless, never
+//! earlier than the server asked, never past the operation's deadline, and that says plainly when nobody can know whether a write happened.
+//!
+//! ```no_run
+//! use reqwest_safe_retry::{Deadline, Endpoint, KeyContract, RetryErrorExt, RetryReport, SafeRetry};
+//! use std::time::Duration;
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let builder = reqwest::Client::builder().connect_timeout(Duration::from_secs(2));
+//! let client = SafeRetry::new().with_deadline(Duration::from_secs(20)).client(builder).redirects_off().build()?;
+//!
+//! // A read is sent again after any failure that can pass, and waits for as long as the server asks.
+//! let menu = client.get("https://api.example/menu").send().await?;
+//! println!("{} after {} attempts", menu.status(), RetryReport::of(&menu).map_or(1, |report| report.attempts().len()));
+//!
+//! // A write under a key the server honours is sent again with the same key.
+//! let order = client.post("https://api.example/orders").body("1 coffee");
+//! let order = order.with_extension(Endpoint::keyed_write(KeyContract::STRIPE)).with_extension(Deadline::after(Duration::from_secs(5)));
+//! if let Err(error) = order.send().await {
+//!     println!("{error}; timed out: {}; the server cannot have acted: {:?}", error.timed_out(), error.evidence());
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What is where
+//!
+//! * [`policy`]: the engine. Pure: no clock, no chance, no I/O. Builds alone with `default-features = false`.
+//! * [`SafeRetry`]: the middleware and its defaults; [`SafeRetry::client`] builds a client whose evidence is complete, [`SendWitness`] gives
+//!   an existing client what can be given to it.
+//! * [`Endpoint`]: what you know about a request, per request; [`EndpointCatalog`]: the same as a table that can be audited; [`presets`]:
+//!   what is publicly known about well-known APIs.
+//! * [`Deadline`], [`IdempotencyKey`], [`ReplayBody`], [`ReplayRequest`], [`ReportSlot`]: what else a request can carry.
+//! * [`StatusProbe`]: asking what became of a write. [`RetryBudget`], [`Cooldown`]: what is shared, so that no storm starts.
+//! * [`RetryReport`], [`RetryError`], [`RetryErrorExt`], [`Observer`]: what comes out.
+//!
+//! # What it does not do
+//!
+//! It keeps no state beyond budgets and cool-downs, spawns no task, changes no request but by the headers you asked for, and never decides
+//! by the text of an error. The README has the tables: which effect is sent again and why, every default with its reason, every result.
 
 pub mod policy;
 
 #[cfg(feature = "middleware")]
 mod attempt;
 #[cfg(feature = "middleware")]
+mod attempt_headers;
+#[cfg(feature = "middleware")]
 mod attempt_loop;
+#[cfg(feature = "middleware")]
+mod audit;
 #[cfg(feature = "middleware")]
 mod body;
 #[cfg(feature = "middleware")]
@@ -51,6 +94,8 @@ mod reuse_guard;
 #[cfg(feature = "middleware")]
 mod scope;
 #[cfg(feature = "middleware")]
+mod status_url;
+#[cfg(feature = "middleware")]
 mod supply;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -67,10 +112,13 @@ pub use policy::{
 
 #[cfg(feature = "middleware")]
 pub use {
+    attempt_headers::{AttemptHeaders, TimeLeftFormat},
+    audit::{Audit, AuditRow, Finding, Gap, Severity},
     body::BodyDeadlineExceeded,
     budget::RetryBudget,
-    catalog::EndpointCatalog,
+    catalog::{CatalogError, EndpointCatalog, Row},
     client::SafeClientBuilder,
+    cooldown::{Cooldown, HoldsBack},
     correlation::{CorrelationId, InvalidCorrelationId},
     deadline::Deadline,
     endpoint::{Answer, DEFAULT_SETTLING, Endpoint, Verdict},
@@ -84,6 +132,14 @@ pub use {
     replay::{ReplayBody, ReplayRequest},
     report::{AttemptRecord, Cause, Found, Outcome, ProbeRecord, ReportSlot, RetryReport, TimeLimit},
     scope::ScopeKey,
+    status_url::{InvalidStatusUrl, StatusUrl},
     vendor_hints::{HintSources, Veto},
     witness::SendWitness,
 };
+
+/// The README's programs compile.
+#[cfg(all(doctest, feature = "middleware"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
+#[cfg(all(feature = "middleware", feature = "serde"))]
+pub use catalog::InvalidFile;

@@ -10,9 +10,11 @@ use tokio::time::Instant;
 
 use crate::{
     attempt,
+    attempt_headers::AttemptHeaders,
     attempt_loop::{self, Plan},
     budget::RetryBudget,
     catalog::EndpointCatalog,
+    cooldown::Cooldown,
     correlation::CorrelationId,
     deadline::Deadline,
     endpoint::{DeadlineCovers, Endpoint},
@@ -22,6 +24,7 @@ use crate::{
     policy::{BudgetLimits, Effect, RetryPolicy},
     report::ReportSlot,
     reuse_guard::ReuseGuard,
+    vendor_hints::HintSources,
 };
 
 /// The middleware. Cheap to clone; clones share the budget.
@@ -45,6 +48,9 @@ struct Settings {
     unmarked: Unmarked,
     default_write: Option<Endpoint>,
     catalog: Option<EndpointCatalog>,
+    hints: HintSources,
+    cooldown: Option<Cooldown>,
+    attempt_headers: Option<Arc<AttemptHeaders>>,
     telemetry: Telemetry,
     reuse_guard: Arc<ReuseGuard>,
     #[cfg(feature = "testing")]
@@ -75,6 +81,9 @@ impl SafeRetry {
             unmarked: Unmarked::ByMethod,
             default_write: None,
             catalog: None,
+            hints: HintSources::STANDARD,
+            cooldown: None,
+            attempt_headers: None,
             telemetry: Telemetry::default(),
             reuse_guard: Arc::new(ReuseGuard::new()),
             #[cfg(feature = "testing")]
@@ -136,16 +145,47 @@ impl SafeRetry {
         self.with(|settings| settings.telemetry.show_origin_in_metrics())
     }
 
+    /// Sets which fields of an answer are read as a wait or a veto, where the endpoint does not say.
+    ///
+    /// # Default
+    /// [`HintSources::STANDARD`]: `Retry-After` alone.
+    pub fn with_hints(self, sources: HintSources) -> Self {
+        self.with(|settings| settings.hints = sources)
+    }
+
+    /// Shares what servers ask to wait among all operations of a scope, so that one `Retry-After` holds back everybody it is meant for.
+    /// It is a handle: give one to several clients to share it.
+    pub fn with_shared_cooldown(self, cooldown: Cooldown) -> Self {
+        self.with(|settings| settings.cooldown = Some(cooldown))
+    }
+
+    /// Tells the upstream the number of each attempt and the time left for it.
+    pub fn with_attempt_headers(self, headers: AttemptHeaders) -> Self {
+        self.with(|settings| settings.attempt_headers = Some(Arc::new(headers)))
+    }
+
     /// Replaces chance by a scripted source, for tests of your own client.
     #[cfg(feature = "testing")]
     pub fn with_draws(self, draws: crate::testing::Draws) -> Self {
         self.with(|settings| settings.draws = Some(draws))
     }
 
+    /// What an endpoint gets that states nothing of its own, for the audit.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits { policy: self.0.policy, deadline: self.0.limit, attempt: self.0.attempt_limit }
+    }
+
     fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         change(Arc::make_mut(&mut self.0));
         self
     }
+}
+
+/// What a client gives to every endpoint that states nothing of its own.
+pub(crate) struct Limits {
+    pub(crate) policy: RetryPolicy,
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) attempt: Option<Duration>,
 }
 
 impl Settings {
@@ -185,6 +225,9 @@ impl Settings {
             attempt_limit: endpoint.as_ref().and_then(Endpoint::attempt_limit).or(self.attempt_limit),
             account: Some(self.budget.account(request)),
             slot: extensions.get::<ReportSlot>().cloned(),
+            hints: endpoint.as_ref().and_then(Endpoint::hints).unwrap_or(self.hints),
+            cooldown: self.cooldown.as_ref().map(|cooldown| cooldown.place(request)),
+            headers: self.attempt_headers.as_deref(),
             correlation,
             telemetry: Some(&self.telemetry),
             key,
@@ -205,6 +248,9 @@ impl Settings {
             attempt_limit: None,
             account: None,
             slot: extensions.get::<ReportSlot>().cloned(),
+            hints: self.hints,
+            cooldown: None,
+            headers: None,
             correlation: correlation(request, extensions),
             telemetry: None,
             key: OperationKey::settle(request, None, extensions.get())?,

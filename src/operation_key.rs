@@ -15,6 +15,8 @@ pub(crate) struct OperationKey {
     key: IdempotencyKey,
     /// The key's header and its companion: what must be the same on every attempt, and belongs to no other request.
     headers: Vec<HeaderName>,
+    /// When the key was first sent: by an earlier operation, or by this one.
+    first_use: SystemTime,
     /// Time from the key's first use to the start of this operation.
     age: Duration,
 }
@@ -43,7 +45,8 @@ impl OperationKey {
             (None, None, KeySource::CallerMust) => return Err(Misuse::MissingKey),
         };
         let now = SystemTime::now();
-        let age = key.first_use().map_or(Duration::ZERO, |first| now.duration_since(first).unwrap_or_default());
+        let first_use = key.first_use().unwrap_or(now);
+        let age = now.duration_since(first_use).unwrap_or_default();
         if age >= contract.remembered_for() {
             return Err(Misuse::KeyExpired);
         }
@@ -52,15 +55,20 @@ impl OperationKey {
         if written.is_none() {
             request.headers_mut().insert(contract.header(), value);
         }
-        if let Some((name, value)) = contract.first_sent(key.first_use().unwrap_or(now)) {
+        if let Some((name, value)) = contract.first_sent(first_use) {
             request.headers_mut().entry(&name).or_insert(value);
             headers.push(name);
         }
-        Ok(Some(Self { key, headers, age }))
+        Ok(Some(Self { key, headers, first_use, age }))
     }
 
     pub(crate) fn key(&self) -> &IdempotencyKey {
         &self.key
+    }
+
+    /// The key with the time of its first use, for an operation that carries on where this one ended.
+    pub(crate) fn once_used(&self) -> IdempotencyKey {
+        self.key.clone().first_used(self.first_use)
     }
 
     pub(crate) fn headers(&self) -> &[HeaderName] {

@@ -53,7 +53,8 @@ impl RetryReport {
         Self(Arc::new(record))
     }
 
-    /// The report of the operation that a response answers. `None`: one attempt brought a final answer, so there is nothing to tell.
+    /// The report of the operation that a response answers. `None`: one attempt brought a final answer, or the request was left alone
+    /// ([`Unmarked::Untouched`](crate::Unmarked::Untouched)), so there is nothing to tell.
     #[must_use]
     pub fn of(response: &Response) -> Option<&Self> {
         response.extensions().get()

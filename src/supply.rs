@@ -23,8 +23,10 @@ enum Source {
     Template,
     Body(ReplayBody),
     Request(ReplayRequest),
-    /// The body was a stream, or nothing can follow.
+    /// The body was a stream.
     Spent,
+    /// Nothing can follow, so nothing was kept. The body is not what the operation ends for.
+    Unneeded,
 }
 
 impl Supply {
@@ -38,7 +40,7 @@ impl Supply {
         } else if let Some(factory) = extensions.get::<ReplayBody>() {
             Source::Body(factory.clone())
         } else if !plan.may_resend() && !plan.has_probe() {
-            return Ok((request, Self { template: None, source: Source::Spent, kept }));
+            return Ok((request, Self { template: None, source: Source::Unneeded, kept }));
         } else if let Some(template) = request.try_clone() {
             return Ok((request, Self { template: Some(template), source: Source::Template, kept }));
         } else {
@@ -67,7 +69,7 @@ impl Supply {
     pub(crate) fn body(&self) -> BodySupply {
         match self.source {
             Source::Spent => BodySupply::Consumed,
-            Source::Template | Source::Body(_) | Source::Request(_) => BodySupply::Replayable,
+            Source::Template | Source::Body(_) | Source::Request(_) | Source::Unneeded => BodySupply::Replayable,
         }
     }
 
@@ -78,7 +80,7 @@ impl Supply {
 
     fn fill(&self, mut request: Request) -> Result<Request, ReplayError> {
         match &self.source {
-            Source::Template | Source::Spent => Ok(request),
+            Source::Template | Source::Spent | Source::Unneeded => Ok(request),
             Source::Body(factory) => {
                 *request.body_mut() = Some(factory.make()?);
                 Ok(request)

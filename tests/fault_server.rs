@@ -1,10 +1,13 @@
 //! Each fault of the `FaultServer`, as plain reqwest sees it and as the server recorded it.
 
+#![expect(clippy::unwrap_used, reason = "a test's helper may panic as the test itself may")]
+
 use std::error::Error;
 use std::time::{Duration, Instant};
 
 use reqwest::{Client, Response, StatusCode};
 use reqwest_safe_retry::testing::{Act, Fault, FaultServer, Recorded};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Far above what a loopback needs; whatever is expected to hang gets a short limit of its own.
 const LONG: Duration = Duration::from_secs(5);
@@ -120,6 +123,15 @@ async fn a_delayed_answer_and_a_delayed_body_take_their_time() {
 }
 
 #[tokio::test]
+async fn a_delayed_close_comes_after_the_request_was_read() {
+    let began = Instant::now();
+    let (server, result) = served(Fault::close_after_request().after(SHORT)).await;
+    assert!(was_closed_early(&result.unwrap_err()));
+    assert!(began.elapsed() >= SHORT);
+    server.assert_writes(1);
+}
+
+#[tokio::test]
 async fn an_answer_to_head_and_a_bodiless_status_have_no_body() {
     let server = FaultServer::start([Fault::ok("12345"), Fault::status(204), Fault::status(304).with_header("content-length", "9")]).await;
     let client = client();
@@ -223,6 +235,17 @@ async fn a_fault_before_reading_meets_a_kept_connection_as_well() {
     post(&client, &server).await.unwrap();
     server.assert_writes(2);
     server.assert_connections(2);
+}
+
+#[tokio::test]
+async fn an_orderly_close_does_not_turn_into_a_reset() {
+    let server = FaultServer::start([Fault::close_before_reading()]).await;
+    let mut socket = tokio::net::TcpStream::connect(server.address()).await.unwrap();
+    socket.write_all(b"POST / HTTP/1.1\r\ncontent-length: 1000000\r\n\r\n").await.unwrap();
+    assert_eq!(socket.read(&mut [0; 16]).await.unwrap(), 0);
+    for _ in 0..100 {
+        socket.write_all(&[0; 10_000]).await.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! Each fault of the `FaultServer` over HTTP/2, as plain reqwest sees it and as the server recorded it.
 
+#![expect(clippy::unwrap_used, reason = "a test's helper may panic as the test itself may")]
+
 use std::error::Error;
 use std::time::Duration;
 

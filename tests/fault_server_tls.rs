@@ -1,5 +1,7 @@
 //! TLS in front of the `FaultServer`, as plain reqwest sees it.
 
+#![expect(clippy::unwrap_used, reason = "a test's helper may panic as the test itself may")]
+
 use std::error::Error;
 use std::time::Duration;
 
@@ -82,7 +84,7 @@ async fn a_fault_behind_tls_is_the_fault_it_is_without() {
 #[tokio::test]
 async fn a_client_that_leaves_an_idle_connection_takes_no_step() {
     let tls = Tls::new();
-    let server = FaultServer::start_tls(&tls, [Fault::ok("first"), Fault::ok("second")]).await;
+    let server = FaultServer::start_tls(&tls, [Fault::ok("first"), Fault::ok("second"), Fault::ok("third")]).await;
     let client = trusting(&tls);
     assert_eq!(post(&client, &server).await.unwrap().text().await.unwrap(), "first");
     drop(client);

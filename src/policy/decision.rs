@@ -56,7 +56,7 @@ impl ResendPermit {
         self.pause
     }
 
-    /// What the backoff alone, jittered, would have waited.
+    /// The backoff before jitter and hint: the bound the pause was drawn from.
     #[must_use]
     pub const fn backoff(&self) -> Duration {
         self.backoff

@@ -221,6 +221,12 @@ impl KeyContract {
             .with_replays(Replays::Everything)
     }
 
+    /// Replaces how long after the first send the server still recognises the key.
+    pub const fn with_remembered_for(mut self, time: Duration) -> Self {
+        self.remembered_for = time;
+        self
+    }
+
     /// Replaces who supplies the key.
     pub const fn with_source(mut self, source: KeySource) -> Self {
         self.source = source;

@@ -201,6 +201,17 @@ impl RetryPolicy {
         }
     }
 
+    /// Whether a send that a shared cool-down holds back may wait it out, and how long then: the wait, spread by up to a quarter, so that
+    /// all who were held back do not come at once.
+    ///
+    /// # Errors
+    /// The limit before which the wait would not end: [`StopReason::DeadlineTooNear`] or [`StopReason::WindowClosed`].
+    pub fn hold_back(&self, wait: Duration, elapsed: Duration, time_left: Duration, draw: Draw) -> Result<Duration, StopReason> {
+        let room = self.room(elapsed, time_left)?;
+        let pause = wait.saturating_add(draw.of((wait / 4).min(room.longest.saturating_sub(wait))));
+        if room.holds(pause) { Ok(pause) } else { Err(room.limit) }
+    }
+
     /// Step 1: a final signal is settled at once; a hint never makes a status retryable.
     fn occasion(&self, situation: &Situation) -> Result<Occasion, Decision> {
         let open = |unknown| match situation.evidence {
@@ -265,14 +276,14 @@ impl RetryPolicy {
         }
     }
 
-    /// Step 4: the pause and the backoff it was made of, or the limit that it would break. A hint is never shortened.
+    /// Step 4: the pause and the backoff it was drawn from, or the limit that it would break. A hint is never shortened.
     fn pause(&self, situation: &Situation, waits: u32) -> Result<(Duration, Duration), StopReason> {
         let hint = match (situation.hint, self.unreadable_hint) {
             (Some(Ok(hint)), _) => Some(hint),
             (Some(Err(_)), UnreadableHint::Stop) => return Err(StopReason::UnreadableHint),
             (Some(Err(_)), UnreadableHint::UseBackoff) | (None, _) => None,
         };
-        let room = self.room(situation)?;
+        let room = self.room(situation.elapsed, situation.time_left)?;
         // The probe already waited for what the attempt before it asked.
         let schedule = match situation.signal {
             Signal::ProbedAbsent => Backoff::doubling(Duration::ZERO, Duration::ZERO),
@@ -286,14 +297,15 @@ impl RetryPolicy {
             | Signal::BodyLost(_)
             | Signal::Forbidden => self.backoff,
         };
-        let backoff = schedule.pause(waits, situation.draw);
+        let backoff = schedule.bound(waits);
+        let jittered = schedule.pause(waits, situation.draw);
         let pause = match (hint, self.hint_spread) {
-            (None, _) => backoff,
-            (Some(hint), HintSpread::Exact) => backoff.max(hint),
+            (None, _) => jittered,
+            (Some(hint), HintSpread::Exact) => jittered.max(hint),
             (Some(hint), HintSpread::Jittered) => {
-                let bound = schedule.bound(waits);
-                let floor = hint.max(schedule.least(bound));
-                let spread = bound.saturating_sub(schedule.least(bound)).max(hint / 4);
+                let least = schedule.least(backoff);
+                let floor = hint.max(least);
+                let spread = backoff.saturating_sub(least).max(hint / 4);
                 floor.saturating_add(situation.draw.of(spread.min(room.longest.saturating_sub(floor))))
             }
         };
@@ -301,12 +313,12 @@ impl RetryPolicy {
     }
 
     /// How long the next pause may be, and which limit says so. Exactly one of deadline and window applies.
-    fn room(&self, situation: &Situation) -> Result<Room, StopReason> {
-        if situation.time_left == Duration::MAX {
-            let longest = self.window.checked_sub(situation.elapsed).ok_or(StopReason::WindowClosed)?;
+    fn room(&self, elapsed: Duration, time_left: Duration) -> Result<Room, StopReason> {
+        if time_left == Duration::MAX {
+            let longest = self.window.checked_sub(elapsed).ok_or(StopReason::WindowClosed)?;
             Ok(Room { longest, limit: StopReason::WindowClosed })
         } else {
-            let longest = situation.time_left.checked_sub(self.least_attempt).ok_or(StopReason::DeadlineTooNear)?;
+            let longest = time_left.checked_sub(self.least_attempt).ok_or(StopReason::DeadlineTooNear)?;
             Ok(Room { longest, limit: StopReason::DeadlineTooNear })
         }
     }

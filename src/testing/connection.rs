@@ -45,9 +45,21 @@ pub(super) fn reset_when_dropped(tcp: &TcpStream) -> io::Result<()> {
 /// Where the faults come from.
 pub(super) enum Faults {
     /// From a list.
-    Steps(Script<Fault>),
+    Steps(Box<Script<Fault>>),
     /// From a function of the whole request and its number.
-    Handler(Box<dyn Fn(&Recorded, usize) -> Fault + Send + Sync>),
+    Handler(Handler),
+}
+
+type Handler = Box<dyn Fn(&Recorded, usize) -> Fault + Send + Sync>;
+
+impl Faults {
+    pub(super) fn steps(steps: impl IntoIterator<Item = Fault>) -> Arc<Self> {
+        Arc::new(Self::Steps(Box::new(Script::new(steps, Fault::status(200)))))
+    }
+
+    pub(super) fn chosen_by(handler: impl Fn(&Recorded, usize) -> Fault + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self::Handler(Box::new(handler)))
+    }
 }
 
 /// Whether the connection waits for another request.
@@ -103,7 +115,7 @@ impl<S: Socket> Connection<S> {
             Faults::Steps(script) => Ok(script.take()),
             Faults::Handler(choose) => {
                 let place = self.read_body(usize::MAX).await?;
-                let request = self.shared.ledger.request(place).ok_or(io::ErrorKind::NotFound)?;
+                let request = self.shared.ledger.look_at(place, Recorded::clone).ok_or(io::ErrorKind::NotFound)?;
                 Ok(choose(&request, place + 1))
             }
         }
@@ -115,7 +127,7 @@ impl<S: Socket> Connection<S> {
                 return Ok(Then::Ended);
             }
         }
-        let method = self.current.and_then(|(place, _)| self.shared.ledger.request(place)).map(|request| request.method);
+        let method = self.current.and_then(|(place, _)| self.shared.ledger.look_at(place, |request| request.method.clone()));
         for act in fault.answer_to(method.as_ref()) {
             if self.act(&act).await? == Then::Ended {
                 return Ok(Then::Ended);
@@ -180,7 +192,7 @@ impl<S: Socket> Connection<S> {
             Some(current) => current,
             None => self.read_head().await?,
         };
-        let mut read = self.shared.ledger.request(place).map_or(0, |request| request.body.len());
+        let mut read = self.shared.ledger.look_at(place, |request| request.body.len()).unwrap_or_default();
         loop {
             let mut body = Vec::new();
             let (taken, next) = remaining.take(&self.unread, &mut body);

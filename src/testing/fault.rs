@@ -33,6 +33,16 @@ pub enum Act {
     Freeze,
 }
 
+impl Act {
+    /// Whether it waits for something of the request.
+    fn reads(&self) -> bool {
+        match self {
+            Self::AwaitFirstByte | Self::ReadHead | Self::ReadBody(_) | Self::ReadRequest => true,
+            Self::Send(_) | Self::Trickle(..) | Self::Pause(_) | Self::Close | Self::Reset | Self::Hang | Self::Freeze => false,
+        }
+    }
+}
+
 /// What a server does to one request.
 ///
 /// Ready-made faults are lists of [`Act`]s; [`Fault::script`] takes your own.
@@ -109,7 +119,7 @@ impl Fault {
         self.answering(|answer| answer.body_after = Some(delay))
     }
 
-    /// Thinks this long before it acts: after it has read what it reads, before it answers or closes.
+    /// Waits this long after it has read what it reads, before it answers or closes.
     pub fn after(mut self, delay: Duration) -> Self {
         self.before.push(Act::Pause(delay));
         self
@@ -180,7 +190,10 @@ impl Fault {
     /// Plays exactly these acts. If they end without a close, the rest of the request is read and the next one on the connection meets the
     /// next step.
     pub fn script(acts: impl IntoIterator<Item = Act>) -> Self {
-        Self { before: acts.into_iter().collect(), answer: None, after: Vec::new() }
+        let mut acts: Vec<_> = acts.into_iter().collect();
+        let reads = acts.iter().take_while(|act| act.reads()).count();
+        let after = acts.split_off(reads);
+        Self { before: acts, answer: None, after }
     }
 
     /// Closes (FIN) as soon as a client has connected.
@@ -252,10 +265,7 @@ impl Fault {
 
     /// Whether it begins before the client has sent anything.
     pub(super) fn acts_on_accept(&self) -> bool {
-        match self.before.first() {
-            Some(Act::AwaitFirstByte | Act::ReadHead | Act::ReadBody(_) | Act::ReadRequest) | None => false,
-            Some(Act::Send(_) | Act::Trickle(..) | Act::Pause(_) | Act::Close | Act::Reset | Act::Hang | Act::Freeze) => true,
-        }
+        self.before.iter().chain(&self.after).next().is_some_and(|act| !act.reads())
     }
 
     pub(super) fn before(&self) -> &[Act] {

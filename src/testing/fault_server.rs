@@ -13,7 +13,6 @@ use super::connection::{Connection, Faults};
 use super::fault::Fault;
 use super::ledger::Ledger;
 use super::recorded::Recorded;
-use super::script::Script;
 
 /// The most connections served at once; a client that opens more waits in the listener's queue. Keeps a runaway test from eating the machine.
 const MOST_CONNECTIONS: usize = 1024;
@@ -65,8 +64,7 @@ impl FaultServer {
     /// # Panics
     /// Panics if the loopback can't be listened on.
     pub async fn start(steps: impl IntoIterator<Item = Fault>) -> Self {
-        let faults = Arc::new(Faults::Steps(Script::new(steps, Fault::status(200))));
-        Self::listen("http", serve_plain(faults)).await
+        Self::listen("http", serve_plain(Faults::steps(steps))).await
     }
 
     /// Starts a server whose steps are chosen by a function of the whole request and its number (the first is 1).
@@ -76,7 +74,7 @@ impl FaultServer {
     /// # Panics
     /// Panics if the loopback can't be listened on.
     pub async fn with(handler: impl Fn(&Recorded, usize) -> Fault + Send + Sync + 'static) -> Self {
-        Self::listen("http", serve_plain(Arc::new(Faults::Handler(Box::new(handler))))).await
+        Self::listen("http", serve_plain(Faults::chosen_by(handler))).await
     }
 
     /// Listens and has every connection served by `serve`.

@@ -70,7 +70,7 @@ pub struct H2Fault {
     act: Act,
 }
 
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 enum Act {
     Answer(Answer),
     ResetStream(H2Reason),
@@ -250,20 +250,9 @@ impl H2Fault {
     }
 }
 
-impl std::fmt::Debug for Act {
+impl std::fmt::Debug for Answer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Answer(answer) => write!(f, "Answer({}, {:?})", answer.status.as_u16(), answer.end),
-            Self::ResetStream(reason) => write!(f, "ResetStream({reason:?})"),
-            Self::GoAway(last, reason) => write!(f, "GoAway({last:?}, {reason:?})"),
-            Self::Garbage => f.write_str("Garbage"),
-            Self::Hang => f.write_str("Hang"),
-            Self::End(ending) => write!(f, "End({ending:?})"),
-            Self::Silent => f.write_str("Silent"),
-            Self::WithoutStreams => f.write_str("WithoutStreams"),
-            Self::WithoutWindow => f.write_str("WithoutWindow"),
-            Self::CloseOnAccept => f.write_str("CloseOnAccept"),
-        }
+        f.debug_struct("Answer").field("status", &self.status).field("end", &self.end).finish_non_exhaustive()
     }
 }
 

@@ -70,8 +70,9 @@ impl Ledger {
         });
     }
 
-    pub(super) fn request(&self, place: usize) -> Option<Recorded> {
-        self.read(|seen| seen.requests.get(place).cloned())
+    /// Looks at the request at this place.
+    pub(super) fn look_at<T>(&self, place: usize, look: impl FnOnce(&Recorded) -> T) -> Option<T> {
+        self.read(|seen| seen.requests.get(place).map(look))
     }
 
     /// Waits until the condition holds, and panics with what was seen when it does not within [`PATIENCE`].

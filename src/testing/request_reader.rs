@@ -134,3 +134,55 @@ fn chunk_size(line: &[u8]) -> Option<u64> {
     let digits = line.split(|byte| *byte == b';').next()?;
     u64::from_str_radix(std::str::from_utf8(digits).ok()?.trim(), 16).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHUNKS: &[u8] = b"5;name=value\r\none c\r\n5\r\noffee\r\n0\r\nx-trailer: 1\r\nx-other: 2\r\n\r\n";
+
+    fn base() -> Url {
+        Url::parse("http://127.0.0.1:1234/").unwrap()
+    }
+
+    #[test]
+    fn chunks_and_trailers_are_read_whatever_the_pieces() {
+        for piece in 1..=CHUNKS.len() {
+            let (mut unread, mut body, mut remaining) = (Vec::new(), Vec::new(), Remaining::ChunkSize);
+            for bytes in CHUNKS.chunks(piece) {
+                assert_ne!(remaining, Remaining::Nothing, "in pieces of {piece}");
+                unread.extend_from_slice(bytes);
+                let (taken, next) = remaining.take(&unread, &mut body);
+                unread.drain(..taken);
+                remaining = next;
+            }
+            assert_eq!((remaining, &body[..], unread.len()), (Remaining::Nothing, &b"one coffee"[..], 0), "in pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn what_follows_a_body_is_left_for_the_next_request() {
+        let mut body = Vec::new();
+        assert_eq!(Remaining::Length(3).take(b"abcGET /", &mut body), (3, Remaining::Nothing));
+        assert_eq!(body, b"abc");
+    }
+
+    #[test]
+    fn a_malformed_chunk_never_completes() {
+        let mut body = Vec::new();
+        let (_, remaining) = Remaining::ChunkSize.take(b"xyz\r\nabc\r\n0\r\n\r\n", &mut body);
+        assert_ne!(remaining, Remaining::Nothing);
+    }
+
+    #[test]
+    fn every_form_of_target_becomes_the_effective_url() {
+        let url =
+            |line: &str| Head::parse(format!("{line} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes(), &base()).map(|head| head.url.to_string());
+        assert_eq!(url("GET /a?b=c").unwrap(), "http://127.0.0.1:1234/a?b=c");
+        assert_eq!(url("GET //a").unwrap(), "http://127.0.0.1:1234//a");
+        assert_eq!(url("GET http://origin.test/a").unwrap(), "http://origin.test/a");
+        assert_eq!(url("CONNECT origin.test:443").unwrap(), "http://origin.test:443/");
+        assert_eq!(url("OPTIONS *").unwrap(), base().as_str());
+        assert_eq!(url("nonsense"), None);
+    }
+}

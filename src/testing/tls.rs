@@ -122,7 +122,7 @@ impl FaultServer {
     /// # Panics
     /// Panics if the loopback can't be listened on.
     pub async fn start_tls(tls: &Tls, steps: impl IntoIterator<Item = Fault>) -> Self {
-        let faults = Arc::new(Faults::Steps(Script::new(steps, Fault::status(200))));
+        let faults = Faults::steps(steps);
         let handshakes = Arc::new(Script::new(tls.handshakes.clone(), Handshake::Complete));
         let acceptor = TlsAcceptor::from(Arc::clone(&tls.config));
         let serve = move |socket, number, shared| {

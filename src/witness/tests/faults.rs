@@ -6,93 +6,15 @@ use reqwest::{
     Proxy, Response,
     dns::{Name, Resolve, Resolving},
 };
-use reqwest_middleware::Error;
 use tokio::net::{TcpSocket, TcpStream};
 
-use super::support::*;
+use super::{fault::*, support::*};
 use crate::{
-    evidence,
+    evidence::{self, Ending},
     policy::Evidence,
-    report::{Cause, TimeLimit},
+    report::Cause,
     witness::{SendSlot, Watch},
 };
-
-const SOON: Duration = Duration::from_millis(60);
-const CLIENT_LIMIT: Cause = Cause::TimedOut(TimeLimit::Client);
-
-/// What the rows of a fault's table share.
-struct Fault<'a> {
-    name: &'a str,
-    url: String,
-    builder: Box<dyn Fn() -> reqwest::ClientBuilder + 'a>,
-    limit: Duration,
-    server: Option<&'a Peer>,
-}
-
-impl<'a> Fault<'a> {
-    fn at(name: &'a str, url: impl Into<String>) -> Self {
-        Self { name, url: url.into(), builder: Box::new(plain), limit: PATIENCE, server: None }
-    }
-
-    fn of(name: &'a str, server: &'a Peer) -> Self {
-        Self { server: Some(server), ..Self::at(name, server.url("/")) }
-    }
-
-    fn with(self, builder: impl Fn(reqwest::ClientBuilder) -> reqwest::ClientBuilder + 'a) -> Self {
-        Self { builder: Box::new(move || builder(plain())), ..self }
-    }
-
-    /// Cut by a timer of ours.
-    fn cut(self) -> Self {
-        Self { limit: SOON, ..self }
-    }
-
-    /// Every road, shape and watch; `expect` sees what came out. "Unprocessed" is never said of a request that arrived.
-    async fn each(&self, expect: impl Fn(&str, Road, Shape, Watch, Option<&Error>, Evidence)) {
-        for road in Road::ALL {
-            for shape in Shape::ALL {
-                for watch in [Watch::Errors, Watch::Body] {
-                    let row = format!("{}: {road:?} {shape:?} {watch:?}", self.name);
-                    let before = self.arrived();
-                    let slot = SendSlot::new(watch);
-                    let client = road.client((self.builder)(), &slot);
-                    let (ended, evidence) = witnessed(&client, shape.request(&self.url), self.limit, &slot).await;
-                    let error = ended.as_ref().and_then(|result| result.as_ref().err());
-                    if evidence == Evidence::Unprocessed {
-                        assert_eq!(self.arrived(), before, "{row}: said to be unprocessed, but it arrived; {error:?}");
-                    }
-                    expect(&row, road, shape, watch, error, evidence);
-                }
-            }
-        }
-    }
-
-    /// The proof is always the same, and so is the cause unless our own timer ended it.
-    async fn leaves(&self, proof: Proof, cause: impl Into<Option<Cause>>) {
-        let expected = cause.into();
-        self.each(|row, road, shape, watch, error, evidence| {
-            assert_eq!(evidence, proof.evidence(road, shape, watch), "{row}: {error:?}");
-            assert_eq!(error.map(|error| evidence::cause(transport(error))), expected, "{row}: {error:?}");
-        })
-        .await;
-    }
-
-    /// The ways it comes out depend on who is faster: only the promise is held.
-    async fn never_claims_too_much(&self) {
-        self.each(|_, _, _, _, _, _| ()).await;
-    }
-
-    fn arrived(&self) -> usize {
-        self.server.map_or(0, Peer::complete_requests)
-    }
-}
-
-fn transport(error: &Error) -> &reqwest::Error {
-    match error {
-        Error::Reqwest(error) => error,
-        Error::Middleware(error) => panic!("not a transport error: {error}"),
-    }
-}
 
 struct NoSuchName;
 
@@ -125,7 +47,7 @@ async fn full_backlog() -> (SocketAddr, impl Sized) {
 
 #[tokio::test]
 async fn a_refused_connection_is_proof() {
-    Fault::at("refused", format!("http://{}", dead_address().await)).leaves(Proof::BeforeConnection, Cause::Connect).await;
+    Fault::at("refused", format!("http://{}/", dead_address().await)).leaves(Proof::BeforeConnection, Cause::Connect).await;
 }
 
 #[tokio::test]
@@ -210,7 +132,7 @@ async fn an_untrusted_certificate_is_proof_and_broken() {
     .await;
     let untrusted = Fault::at("untrusted", format!("https://localhost:{}/", peer.address.port()));
     untrusted.leaves(Proof::BeforeConnection, Cause::Certificate).await;
-    untrusted.each(|row, _, _, _, error, _| assert!(evidence::is_broken(transport(error.unwrap())), "{row}")).await;
+    untrusted.each(|told, _, came| assert!(came.error().is_some_and(evidence::is_broken), "{told}")).await;
 }
 
 #[tokio::test]
@@ -301,13 +223,11 @@ async fn an_upload_cut_in_the_middle_leaves_nothing_proven() {
     })
     .await;
     for (peer, road) in [&reset, &closed].into_iter().flat_map(|peer| Road::ALL.map(|road| (peer, road))) {
-        let slot = SendSlot::new(Watch::Body);
-        let client = road.client(plain(), &slot);
         let mut request = Shape::Post.request(&peer.url("/"));
         *request.body_mut() = Some(vec![7; UPLOAD].into());
-        let (ended, evidence) = witnessed(&client, request, PATIENCE, &slot).await;
-        assert!(ended.unwrap().is_err());
-        assert_eq!(evidence, Evidence::Unknown, "{road:?}");
+        let came = witnessed(&road.client(plain()), request, PATIENCE, Watch::Body).await;
+        assert!(came.error().is_some());
+        assert_eq!(came.evidence, Evidence::Unknown, "{road:?}");
     }
 }
 
@@ -340,7 +260,7 @@ async fn an_answer_proves_nothing_by_itself() {
     for (peer, limit) in [(&cut, PATIENCE), (&stalled, SOON)] {
         let answer: Response = plain().read_timeout(limit).build().unwrap().get(peer.url("/")).send().await.unwrap();
         let lost = answer.bytes().await.unwrap_err();
-        assert_eq!((evidence::cause(&lost), evidence::proof(&lost)), (Cause::BodyLost, Evidence::Unknown));
+        assert_eq!((evidence::cause(&lost), evidence::proof(&lost, Ending::Body)), (Cause::BodyLost, Evidence::Unknown));
         assert!(!evidence::is_broken(&lost));
     }
 }
@@ -353,15 +273,14 @@ async fn a_connection_closed_while_idle_leaves_nothing_proven_of_what_was_sent()
     })
     .await;
     for road in Road::ALL {
+        let client = road.client(plain());
         for round in 0..20 {
-            let slot = SendSlot::new(Watch::Body);
-            let client = road.client(plain(), &slot);
-            client.get(hasty.url("/")).send().await.unwrap().bytes().await.unwrap();
-            let (before, again) = (hasty.complete_requests(), SendSlot::new(Watch::Body));
-            let second = road.client_with(plain(), Watched(again.clone()));
-            let (ended, evidence) = witnessed(&second, Shape::Post.request(&hasty.url("/")), PATIENCE, &again).await;
-            let arrived = hasty.complete_requests() - before;
-            assert!(evidence == Evidence::Unknown || arrived == 0, "{road:?} round {round}: {ended:?}");
+            let first = witnessed(&client, Shape::Get.request(&hasty.url("/first")), PATIENCE, Watch::Errors).await;
+            first.result.unwrap().unwrap().bytes().await.unwrap();
+            let path = format!("/{road:?}-{round}");
+            let second = witnessed(&client, Shape::Post.request(&hasty.url(&path)), PATIENCE, Watch::Body).await;
+            let arrived = hasty.requests().iter().any(|request| request.contains(&path));
+            assert!(second.evidence == Evidence::Unknown || !arrived, "{path}: {:?}", second.result);
         }
     }
 }
@@ -370,19 +289,16 @@ async fn a_connection_closed_while_idle_leaves_nothing_proven_of_what_was_sent()
 async fn a_request_body_that_fails_is_not_broken_and_proves_nothing() {
     let silent = Peer::serving(Wire::silence).await;
     for road in Road::ALL {
-        let slot = SendSlot::new(Watch::Body);
-        let client = road.client(plain(), &slot);
         // What fails inside is another client's refused connection: proof about that one, not about ours.
         let elsewhere = plain().build().unwrap().get(format!("http://{}", dead_address().await)).send().await.unwrap_err();
-        assert_eq!(evidence::proof(&elsewhere), Evidence::Unprocessed);
+        assert_eq!(evidence::proof(&elsewhere, Ending::Head), Evidence::Unprocessed);
         let chunks = futures_util::stream::iter([Ok("first"), Err(elsewhere)]);
         let mut request = Shape::Post.request(&silent.url("/"));
         *request.body_mut() = Some(reqwest::Body::wrap_stream(chunks));
-        let (ended, evidence) = witnessed(&client, request, PATIENCE, &slot).await;
-        let error = ended.unwrap().unwrap_err();
-        assert_eq!(evidence, Evidence::Unknown, "{road:?}");
-        assert_eq!(evidence::cause(transport(&error)), Cause::RequestBody, "{road:?}: {error:?}");
-        assert!(!evidence::is_broken(transport(&error)));
+        let came = witnessed(&road.client(plain()), request, PATIENCE, Watch::Body).await;
+        let error = came.error().unwrap();
+        assert_eq!((came.evidence, evidence::cause(error)), (Evidence::Unknown, Cause::RequestBody), "{road:?}: {error:?}");
+        assert!(!evidence::is_broken(error));
     }
 }
 
@@ -403,17 +319,15 @@ async fn a_body_is_wrapped_only_where_revoking_would_stop_the_message() {
     let (address, _held) = full_backlog().await;
     let url = format!("http://{address}/");
     for (value, expected) in [("0", Evidence::Unknown), ("00", Evidence::Unknown), ("10", Evidence::Unprocessed)] {
-        let slot = SendSlot::new(Watch::Body);
-        let client = Road::PavedOff.client(plain(), &slot);
         let mut request = Shape::Post.request(&url);
         request.headers_mut().insert(http::header::CONTENT_LENGTH, value.parse().unwrap());
-        let (_, evidence) = witnessed(&client, request, SOON, &slot).await;
-        assert_eq!(evidence, expected, "content-length: {value}");
+        let came = witnessed(&Road::PavedOff.client(plain()), request, SOON, Watch::Body).await;
+        assert_eq!(came.evidence, expected, "content-length: {value}");
     }
 }
 
-#[tokio::test]
-async fn nothing_witnessed_is_no_verdict() {
+#[test]
+fn nothing_witnessed_is_no_verdict() {
     let slot = SendSlot::new(Watch::Body);
     assert_eq!((slot.verdict(), slot.refusal()), (None, None));
 }

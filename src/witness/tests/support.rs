@@ -7,9 +7,10 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::BoxFuture;
 use http::{Extensions, Method};
 use reqwest::{Body, Request, Response, redirect};
-use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next, Result};
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Error, Middleware, Next, Result};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -54,7 +55,7 @@ impl Peer {
                         heard.push(vec![]);
                         heard.len() - 1
                     };
-                    tokio::spawn(serve(Wire { stream, number, heard: Arc::clone(&heard) }));
+                    tokio::spawn(serve(Wire { stream, number, heard: Arc::clone(&heard), taken: 0 }));
                 }
             }
         });
@@ -82,9 +83,10 @@ impl Peer {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How many complete HTTP/1 requests arrived.
-    pub(super) fn complete_requests(&self) -> usize {
-        self.everything().iter().map(|bytes| requests_in(bytes).len()).sum()
+    /// The complete HTTP/1 requests that arrived.
+    pub(super) fn requests(&self) -> Vec<String> {
+        let requests = self.everything().iter().flat_map(|bytes| requests_in(bytes)).collect::<Vec<_>>();
+        requests.into_iter().map(|request| String::from_utf8_lossy(&request).into_owned()).collect()
     }
 }
 
@@ -99,6 +101,8 @@ pub(super) struct Wire {
     pub(super) stream: TcpStream,
     pub(super) number: usize,
     heard: Heard,
+    /// Complete requests that were taken from it so far.
+    taken: usize,
 }
 
 impl Wire {
@@ -112,9 +116,9 @@ impl Wire {
 
     /// Reads up to the end of the next complete request; `None` if the connection ends before.
     pub(super) async fn request(&mut self) -> Option<Vec<u8>> {
-        let before = requests_in(&self.all()).len();
         loop {
-            if let Some(request) = requests_in(&self.all()).get(before) {
+            if let Some(request) = requests_in(&self.all()).get(self.taken) {
+                self.taken += 1;
                 return Some(request.clone());
             }
             self.hear().await?;
@@ -214,17 +218,17 @@ impl Road {
         }
     }
 
-    pub(super) fn client(self, builder: reqwest::ClientBuilder, slot: &SendSlot) -> ClientWithMiddleware {
-        self.client_with(builder, Watched(slot.clone()))
+    pub(super) fn client(self, builder: reqwest::ClientBuilder) -> ClientWithMiddleware {
+        self.client_with(builder, pass_on)
     }
 
-    /// The inner middleware is the last but the witness.
+    /// The inner middleware stands right before the witness, and sends with the test's own slot.
     pub(super) fn client_with(self, builder: reqwest::ClientBuilder, inner: impl Middleware) -> ClientWithMiddleware {
         let paved = |builder| SafeRetry::new().client(builder);
         match self {
-            Self::PavedOff => paved(builder).redirects_off().with(inner).build().unwrap(),
-            Self::PavedDefault => paved(builder).with(inner).build().unwrap(),
-            Self::PavedCustom => paved(builder).redirect(self.policy()).with(inner).build().unwrap(),
+            Self::PavedOff => paved(builder).redirects_off().with(Watched).with(inner).build().unwrap(),
+            Self::PavedDefault => paved(builder).with(Watched).with(inner).build().unwrap(),
+            Self::PavedCustom => paved(builder).redirect(self.policy()).with(Watched).with(inner).build().unwrap(),
             Self::ExistingOff => existing(builder.redirect(self.policy()), inner, SendWitness::redirects_off()),
             Self::ExistingDefault => existing(builder.redirect(self.policy()), inner, SendWitness::default_redirects()),
             Self::ExistingCustom => existing(builder.redirect(self.policy()), inner, SendWitness::custom_redirects()),
@@ -233,23 +237,32 @@ impl Road {
 }
 
 fn existing(builder: reqwest::ClientBuilder, inner: impl Middleware, witness: SendWitness) -> ClientWithMiddleware {
-    ClientBuilder::new(builder.build().unwrap()).with(inner).with(witness).build()
+    ClientBuilder::new(builder.build().unwrap()).with(Watched).with(inner).with(witness).build()
 }
 
-/// A client for tests: no proxy of the environment in the way.
+/// A client for tests: no proxy of the environment in the way, no certificates of the system to load.
 pub(super) fn plain() -> reqwest::ClientBuilder {
-    reqwest::Client::builder().no_proxy()
+    reqwest::Client::builder().no_proxy().tls_certs_only([])
 }
+
+/// The test's own slot, under a type that nothing else replaces.
+#[derive(Clone)]
+struct Held(SendSlot);
 
 /// Puts the test's own slot where the witness looks for it.
-pub(super) struct Watched(pub(super) SendSlot);
+struct Watched;
 
 #[async_trait::async_trait]
 impl Middleware for Watched {
     async fn handle(&self, request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
-        extensions.insert(self.0.clone());
+        let Held(slot) = extensions.get().cloned().expect("every request of these tests is watched");
+        extensions.insert(slot);
         next.run(request, extensions).await
     }
+}
+
+fn pass_on<'a>(request: Request, extensions: &'a mut Extensions, next: Next<'a>) -> BoxFuture<'a, Result<Response>> {
+    next.run(request, extensions)
 }
 
 /// What is sent.
@@ -273,6 +286,25 @@ impl Shape {
     }
 }
 
+/// One way to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) road: Road,
+    pub(super) shape: Shape,
+    pub(super) watch: Watch,
+}
+
+impl Row {
+    pub(super) fn all_of(road: Road) -> impl Iterator<Item = Self> {
+        Shape::ALL.into_iter().flat_map(move |shape| [Watch::Errors, Watch::Body].map(|watch| Self { road, shape, watch }))
+    }
+
+    /// Tells the server which row it sees.
+    pub(super) fn path(self) -> String {
+        format!("{:?}-{:?}-{:?}", self.road, self.shape, self.watch)
+    }
+}
+
 /// Which kind of proof a fault leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Proof {
@@ -282,31 +314,140 @@ pub(super) enum Proof {
     TrackerOnly,
     /// The server refused, by protocol.
     Refused,
+    /// The server goes away, and the error does not tell whether it counted in a request that has no body.
+    WentAway,
     Nothing,
 }
 
 impl Proof {
     /// What a proof is worth: the tracker counts wherever it was allowed, an error only where no redirect can have been followed.
-    pub(super) fn evidence(self, road: Road, shape: Shape, watch: Watch) -> Evidence {
+    pub(super) fn evidence(self, Row { road, shape, watch }: Row) -> Evidence {
         let tracked = watch == Watch::Body && (!road.follows() || shape != Shape::Post);
-        let first_hop = !road.follows() || road.is_paved();
+        // An existing client resends by itself what it can clone, and only a body makes that harmless.
+        let first_hop = road.is_paved() || !road.follows() && (tracked || shape == Shape::Post);
         let proven = match self {
             Self::BeforeConnection => tracked || first_hop,
             Self::TrackerOnly => tracked,
             Self::Refused => first_hop,
+            Self::WentAway => first_hop && shape == Shape::Post,
             Self::Nothing => false,
         };
         if proven { Evidence::Unprocessed } else { Evidence::Unknown }
     }
 }
 
+/// What came of one watched request: the result unless our limit cut it, and what the slot says.
+pub(super) struct Came {
+    pub(super) result: Option<Result<Response>>,
+    pub(super) evidence: Evidence,
+    pub(super) refusal: Evidence,
+}
+
+impl Came {
+    pub(super) fn error(&self) -> Option<&reqwest::Error> {
+        match self.result.as_ref()?.as_ref().err()? {
+            Error::Reqwest(error) => Some(error),
+            Error::Middleware(error) => panic!("not a transport error: {error}"),
+        }
+    }
+}
+
+/// A slot, and extensions with which a request is sent under its watch.
+pub(super) fn watched_extensions(watch: Watch) -> (SendSlot, Extensions) {
+    let slot = SendSlot::new(watch);
+    let mut extensions = Extensions::new();
+    extensions.insert(Held(slot.clone()));
+    (slot, extensions)
+}
+
 /// Sends, gives up after the limit, and asks the slot.
-pub(super) async fn witnessed(
-    client: &ClientWithMiddleware,
-    request: Request,
-    limit: Duration,
-    slot: &SendSlot,
-) -> (Option<Result<Response>>, Evidence) {
-    let ended = timeout(limit, client.execute(request)).await.ok();
-    (ended, slot.verdict().expect("a send was witnessed"))
+pub(super) async fn witnessed(client: &ClientWithMiddleware, request: Request, limit: Duration, watch: Watch) -> Came {
+    let (slot, mut extensions) = watched_extensions(watch);
+    let result = timeout(limit, client.execute_with_extensions(request, &mut extensions)).await.ok();
+    // An answer says what it says before any verdict is asked for.
+    let refusal = slot.refusal().expect("a send was witnessed");
+    Came { result, evidence: slot.verdict().expect("a send was witnessed"), refusal }
+}
+
+// ===== HTTP/2, as far as the tests need it =====
+
+const PREFACE: usize = 24;
+const HEADERS: u8 = 1;
+const DATA: u8 = 0;
+const END_STREAM: u8 = 1;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Frame {
+    pub(super) kind: u8,
+    pub(super) flags: u8,
+    pub(super) stream: u32,
+    pub(super) payload: Vec<u8>,
+}
+
+impl Frame {
+    pub(super) fn is_of_request(&self) -> bool {
+        self.kind == HEADERS || self.kind == DATA
+    }
+
+    pub(super) fn ends_request(&self) -> bool {
+        self.is_of_request() && self.flags & END_STREAM != 0
+    }
+}
+
+/// The frames that follow the connection preface.
+pub(super) fn h2_frames(bytes: &[u8]) -> Vec<Frame> {
+    let mut bytes = bytes.get(PREFACE..).unwrap_or_default();
+    let mut frames = vec![];
+    while let [a, b, c, kind, flags, s1, s2, s3, s4, rest @ ..] = bytes {
+        let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
+        let Some(payload) = rest.get(..length) else { break };
+        let stream = u32::from_be_bytes([*s1, *s2, *s3, *s4]);
+        frames.push(Frame { kind: *kind, flags: *flags, stream, payload: payload.to_vec() });
+        bytes = &rest[length..];
+    }
+    frames
+}
+
+pub(super) fn h2_frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// `:status: 200`, the answer goes on.
+pub(super) fn h2_ok_head(stream: u32) -> Vec<u8> {
+    h2_frame(HEADERS, 4, stream, &[0x88])
+}
+
+/// `:status: 200`, and that is all.
+pub(super) fn h2_ok(stream: u32) -> Vec<u8> {
+    h2_frame(HEADERS, 4 | END_STREAM, stream, &[0x88])
+}
+
+impl Wire {
+    /// Settings with windows that never fill, and the acknowledgement of the client's.
+    pub(super) async fn greet_h2(&mut self) {
+        self.at_least(PREFACE + 9).await;
+        let settings = h2_frame(4, 0, 0, &[0, 4, 0x7f, 0xff, 0xff, 0xff]);
+        let window = h2_frame(8, 0, 0, &0x3fff_ffff_u32.to_be_bytes());
+        self.say([settings, window, h2_frame(4, 1, 0, &[])].concat()).await;
+    }
+
+    /// The stream of the next complete request; `None` if the connection ends before.
+    pub(super) async fn h2_request(&mut self) -> Option<u32> {
+        loop {
+            let ended = h2_frames(&self.all()).into_iter().filter(Frame::ends_request).nth(self.taken);
+            if let Some(frame) = ended {
+                self.taken += 1;
+                return Some(frame.stream);
+            }
+            self.hear().await?;
+        }
+    }
+}
+
+impl Peer {
+    /// How many complete HTTP/2 requests arrived.
+    pub(super) fn h2_requests(&self) -> usize {
+        self.everything().iter().map(|bytes| h2_frames(bytes).iter().filter(|frame| frame.ends_request()).count()).sum()
+    }
 }

@@ -1,0 +1,269 @@
+//! The proof: thousands of operations, a real database, and a network that loses what it can.
+//!
+//! Afterwards the database is asked. Whoever heard *success* has exactly one row, whoever heard *failure* none, and only those who heard
+//! *unknown* may find either.
+
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+mod upstream;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use futures_util::{StreamExt, stream};
+use http::StatusCode;
+use reqwest_middleware::ClientWithMiddleware;
+use reqwest_safe_retry::{
+    Backoff, BudgetLimits, Cause, Endpoint, EndpointCatalog, IdempotencyKey, Jitter, KeyContract, Outcome, ReportSlot, RetryBudget,
+    RetryError, RetryPolicy, Row, SafeRetry, StatusUrl,
+};
+use upstream::{BRIEF_PROMISE, Upstream, chance};
+
+const SEED: u64 = 20_240_611;
+const CONCURRENCY: usize = 32;
+const MILLI: Duration = Duration::from_millis(1);
+/// Longer than a late write can be late.
+const SETTLING: Duration = Duration::from_millis(400);
+
+/// Class, operations of it, path.
+const CLASSES: [(Class, usize); 5] =
+    [(Class::Keyed, 800), (Class::Brief, 250), (Class::Probed, 450), (Class::Plain, 450), (Class::Unreachable, 50)];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Class {
+    /// Under a key that is remembered for an hour.
+    Keyed,
+    /// Under a key that is soon forgotten, with a probe for afterwards.
+    Brief,
+    Probed,
+    /// Neither key nor probe.
+    Plain,
+    /// At a port where nobody listens.
+    Unreachable,
+}
+
+impl Class {
+    const fn path(self) -> &'static str {
+        match self {
+            Self::Keyed => "keyed",
+            Self::Brief => "brief",
+            Self::Probed => "probed",
+            Self::Plain | Self::Unreachable => "plain",
+        }
+    }
+}
+
+/// What the caller heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Heard {
+    Success,
+    Failure,
+    Unknown,
+}
+
+/// What the caller may conclude: from an answer and its report, or from the kind of error alone.
+fn heard(result: &reqwest_middleware::Result<reqwest::Response>, outcome: Outcome) -> Heard {
+    let answered = |status: StatusCode| if status.is_success() { Heard::Success } else { Heard::Failure };
+    match result {
+        Ok(_) if matches!(outcome, Outcome::Unknown | Outcome::AnsweredAfterUnknown) => Heard::Unknown,
+        Ok(answer) => answered(answer.status()),
+        Err(error) => match RetryError::find(error).unwrap() {
+            RetryError::OutcomeUnknown(_) => Heard::Unknown,
+            RetryError::Unprocessed(_) | RetryError::DeadlineExceeded(_) => Heard::Failure,
+            error => answered(error.status().unwrap()), // the body was lost, the status is final
+        },
+    }
+}
+
+/// Everything a request needs is in its row.
+fn catalog(origin: &str, nowhere: &str) -> EndpointCatalog {
+    let probe = || StatusUrl::by_path("/{class}/{operation}", "/status/{operation}").unwrap();
+    let contract = |remembered_for| KeyContract::ietf(remembered_for).with_replay_marker("idempotent-replayed".parse().unwrap());
+    let post = |path, endpoint: Endpoint| Row::post(path, endpoint.reading_body(1024).settling(SETTLING));
+    // The second pause outlives the key, and the third what the server remembers beyond its promise.
+    let slow = policy(Backoff::doubling(150 * MILLI, 600 * MILLI).with_jitter(Jitter::None));
+    let rows = [
+        post("/keyed/{operation}", Endpoint::keyed_write(contract(Duration::from_secs(3600)))),
+        post("/brief/{operation}", Endpoint::keyed_write(contract(BRIEF_PROMISE)).probed_by(probe()).with_policy(slow)),
+        post("/probed/{operation}", Endpoint::probed_write(probe())),
+        post("/plain/{operation}", Endpoint::unprotected_write()),
+    ];
+    let unreachable = post("/plain/{operation}", Endpoint::unprotected_write());
+    EndpointCatalog::new().with_rows(origin, rows).unwrap().with_row(nowhere, unreachable).unwrap()
+}
+
+fn policy(backoff: Backoff) -> RetryPolicy {
+    RetryPolicy::DEFAULT.with_attempts(5).with_backoff(backoff).with_throttle_backoff(backoff).with_least_attempt(50 * MILLI)
+}
+
+fn client(catalog: EndpointCatalog) -> ClientWithMiddleware {
+    SafeRetry::new()
+        .with_catalog(catalog)
+        .with_policy(policy(Backoff::doubling(10 * MILLI, 80 * MILLI)))
+        .with_budget(RetryBudget::new(BudgetLimits::UNLIMITED))
+        .with_deadline(Duration::from_secs(4))
+        .with_attempt_limit(150 * MILLI)
+        .client(reqwest::Client::builder().connect_timeout(100 * MILLI))
+        .redirects_off()
+        .build()
+        .unwrap()
+}
+
+struct Operation {
+    class: Class,
+    name: String,
+    url: String,
+    key: Option<IdempotencyKey>,
+    /// A caller that does not know of the other, with the same key at the same time.
+    twins: usize,
+    /// What the server refuses for good.
+    is_valid: bool,
+}
+
+struct Ended {
+    heard: Vec<Heard>,
+    attempts: usize,
+    refused: bool,
+    /// A resend or a probe settled what an attempt had left open.
+    reconciled: bool,
+}
+
+fn operations(origin: &str, nowhere: &str) -> Vec<Operation> {
+    let named = |class: Class, number: usize| {
+        let name = format!("{class:?}-{number}");
+        let base = if class == Class::Unreachable { nowhere } else { origin };
+        let drawn = chance(SEED, name.bytes().map(u64::from).sum::<u64>() * 1_000 + number as u64);
+        let keyed = matches!(class, Class::Keyed | Class::Brief);
+        Operation {
+            class,
+            url: format!("{base}/{}/{name}", class.path()),
+            name,
+            key: keyed.then(IdempotencyKey::random),
+            twins: if class == Class::Keyed && drawn % 8 == 0 { 2 } else { 1 },
+            is_valid: drawn % 32 != 1,
+        }
+    };
+    let mut operations: Vec<_> =
+        CLASSES.into_iter().flat_map(|(class, count)| (0..count).map(move |number| named(class, number))).collect();
+    operations.sort_by_key(|operation| operation.name.bytes().fold(SEED, |mixed, byte| chance(mixed, byte.into())));
+    operations
+}
+
+async fn carry_out(client: &ClientWithMiddleware, operation: &Operation) -> Ended {
+    let calls = (0..operation.twins).map(|_| async {
+        let slot = ReportSlot::new();
+        let body = if operation.is_valid { "valid" } else { "invalid" };
+        let mut request = client.post(&operation.url).body(body).with_extension(slot.clone());
+        if let Some(key) = &operation.key {
+            request = request.with_extension(key.clone());
+        }
+        let result = request.send().await;
+        let report = slot.take().unwrap();
+        (heard(&result, report.outcome()), report)
+    });
+    let ended = futures_util::future::join_all(calls).await;
+    Ended {
+        heard: ended.iter().map(|(heard, _)| *heard).collect(),
+        attempts: ended.iter().map(|(_, report)| report.attempts().len()).sum(),
+        refused: ended.iter().flat_map(|(_, report)| report.attempts()).any(|attempt| attempt.cause() == Cause::Connect),
+        reconciled: ended.iter().any(|(_, report)| report.outcome() == Outcome::Reconciled),
+    }
+}
+
+#[derive(Default)]
+struct Figures {
+    operations: usize,
+    attempts: usize,
+    arrivals: u64,
+    success: usize,
+    failure: usize,
+    unknown: usize,
+    unknown_and_done: usize,
+    reconciled: usize,
+    refused: usize,
+    rows: usize,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_an_unknown_operation_may_disagree_with_the_database() {
+    let (upstream, listener) = Upstream::start(SEED).await;
+    let nowhere = "http://127.0.0.1:9"; // discard: nobody listens
+    let client = client(catalog(&upstream.origin(), nowhere));
+    let server = tokio::spawn(upstream.clone().run(listener));
+
+    let operations = Arc::new(operations(&upstream.origin(), nowhere));
+    let ended: Vec<(usize, Ended)> = stream::iter(0..operations.len())
+        .map(|number| {
+            let (client, operations) = (client.clone(), Arc::clone(&operations));
+            async move { (number, tokio::spawn(async move { carry_out(&client, &operations[number]).await }).await.unwrap()) }
+        })
+        .buffer_unordered(CONCURRENCY)
+        .collect()
+        .await;
+    // What is still running on the server may add rows to unknown operations; let it.
+    tokio::time::sleep(SETTLING).await;
+
+    let mut figures: BTreeMap<Class, Figures> = BTreeMap::new();
+    for (number, ended) in &ended {
+        let operation = &operations[*number];
+        let (rows, arrivals) = (upstream.rows_of(&operation.name), upstream.arrivals_of(&operation.name));
+        let of = figures.entry(operation.class).or_default();
+        of.operations += 1;
+        of.attempts += ended.attempts;
+        of.arrivals += arrivals;
+        of.rows += rows;
+        of.refused += usize::from(ended.refused);
+        of.reconciled += usize::from(ended.reconciled);
+
+        assert!(rows <= 1, "{}: {rows} rows, {:?}", operation.name, ended.heard);
+        if matches!(operation.class, Class::Plain | Class::Unreachable) {
+            assert!(arrivals <= 1, "{}: the server read {arrivals} requests that nothing protects", operation.name);
+        }
+        for heard in &ended.heard {
+            match heard {
+                Heard::Success => assert_eq!(rows, 1, "{}: success, but no row", operation.name),
+                // A twin may have been luckier.
+                Heard::Failure if operation.twins == 1 => assert_eq!(rows, 0, "{}: failure, and a row", operation.name),
+                Heard::Failure | Heard::Unknown => {}
+            }
+        }
+        match ended.heard[0] {
+            Heard::Success => of.success += 1,
+            Heard::Failure => of.failure += 1,
+            Heard::Unknown => {
+                of.unknown += 1;
+                of.unknown_and_done += rows;
+            }
+        }
+    }
+    print(&figures, &upstream);
+    server.abort();
+
+    // The faults have struck, or nothing was proven.
+    let total = |figure: fn(&Figures) -> usize| figures.values().map(figure).sum::<usize>();
+    assert_eq!(total(|of| of.operations), 2_000);
+    assert_eq!(upstream.faults().len(), 9, "every kind of fault");
+    assert!(upstream.restarts() >= 5 && upstream.conflicts() > 0 && upstream.replays() > 0);
+    assert!(total(|of| of.reconciled) > 0 && total(|of| of.refused) > 50);
+    let plain = &figures[&Class::Plain];
+    assert!(plain.unknown_and_done > 0 && plain.unknown_and_done < plain.unknown, "unknown is the truth: some happened, some did not");
+    assert_eq!(figures[&Class::Unreachable].failure, 50);
+    for class in [Class::Keyed, Class::Brief, Class::Probed] {
+        let of = &figures[&class];
+        assert!(of.success * 2 > of.operations, "{class:?}: protection is there to succeed");
+    }
+}
+
+fn print(figures: &BTreeMap<Class, Figures>, upstream: &Upstream) {
+    println!("class        operations  attempts  arrived  success  failure  unknown (of these done)  reconciled  refused  rows");
+    for (class, of) in figures {
+        let Figures { operations, attempts, arrivals, success, failure, unknown, unknown_and_done, reconciled, refused, rows } = of;
+        let class = format!("{class:?}");
+        println!(
+            "{class:<12} {operations:>10} {attempts:>9} {arrivals:>8} {success:>8} {failure:>8} {unknown:>8} {unknown_and_done:>15} {reconciled:>11} {refused:>8} {rows:>5}"
+        );
+    }
+    let mut faults: Vec<_> = upstream.faults().into_iter().collect();
+    faults.sort_unstable();
+    println!("faults: {faults:?}");
+    println!("restarts: {}, copies in flight: {}, replays: {}", upstream.restarts(), upstream.conflicts(), upstream.replays());
+}
