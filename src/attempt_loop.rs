@@ -114,6 +114,7 @@ pub(crate) fn misused(misuse: Misuse, request: &Request, extensions: &Extensions
         method: request.method().clone(),
         origin: Origin::of(request.url()),
         endpoint: None,
+        correlation: extensions.get().cloned(),
         attempts: Vec::new(),
         probes: Vec::new(),
         stop: StopReason::Misused,
@@ -240,7 +241,7 @@ impl<'a> Run<'a> {
         let attempt =
             attempt::send(self.plan, &self.url, request, self.extensions, self.next.clone(), self.sending_until, self.too_early).await;
         self.evidence = self.evidence.max(attempt.evidence);
-        self.watched.attempted(&attempt, self.evidence, self.sending_until.time_left());
+        self.watched.attempted(&attempt, self.evidence, self.sending_until);
         if attempt.status == Some(StatusCode::TOO_EARLY) {
             self.too_early = TooEarly::Heard;
         }
@@ -317,7 +318,7 @@ impl<'a> Run<'a> {
         let Some(token) = self.plan.withdraw() else {
             return Resent::Stopped(attempt, StopReason::BudgetSpent);
         };
-        self.watched.resending(&permit, self.sending_until.time_left());
+        self.watched.resending(&permit, self.sending_until);
         if let Err(reason) = self.wait(&mut attempt, permit.pause()).await {
             return Resent::Stopped(attempt, reason);
         }
@@ -340,7 +341,7 @@ impl<'a> Run<'a> {
         let Some(token) = self.plan.withdraw() else {
             return Probed::Stopped(attempt, StopReason::BudgetSpent);
         };
-        self.watched.probing(pause, self.sending_until.time_left());
+        self.watched.probing(pause, self.sending_until);
         if let Err(reason) = self.wait(&mut attempt, pause).await {
             return Probed::Stopped(attempt, reason);
         }
@@ -629,6 +630,7 @@ impl<'a> Run<'a> {
             method: self.method.clone(),
             origin: Origin::of(&self.url),
             endpoint: self.plan.endpoint.as_ref().and_then(Endpoint::name).cloned(),
+            correlation: self.plan.correlation.clone(),
             attempts: self.attempts.clone(),
             probes: self.probe_records.clone(),
             stop,
@@ -643,7 +645,7 @@ impl<'a> Run<'a> {
     }
 
     fn ended(&mut self, stop: StopReason, outcome: Outcome, last: Option<&Attempt>, report: Option<&RetryReport>) {
-        self.watched.ended(&End { stop, outcome, last, took: self.started.elapsed(), report });
+        self.watched.ended(&End { stop, outcome, last, started: self.started, report });
     }
 
     fn fill(&self, report: &RetryReport) {

@@ -6,12 +6,13 @@
 //! * **Span** `operation`, one per operation, with what all its lines share: endpoint, method, scheme, host, port, correlation id. Its level
 //!   is WARN, that of its loudest event: a filter that lets an event through lets through what the event is about.
 //! * **Events**: `attempt` for each attempt, and one for each decision: `resend` (when the budget has paid), `probe`, or `end`.
-//! * **Levels**: `resend` is INFO. `end` is WARN when the outcome is unknown, for unmarked writes too, and when a stop came after a resend.
-//!   All others are DEBUG. There is no setting: filters are the subscriber's business.
+//! * **Levels**: `resend` is INFO. `end` is WARN when the outcome is unknown, for unmarked writes too, and when a stop came after a resend;
+//!   `abandoned` is WARN for a write that may have been processed. All others are DEBUG. There is no setting: filters are the subscriber's business.
 //! * **Never**, in no event: keys (a keyed hash of eight digits stands in), header values, bodies, URL query, userinfo or fragment. The path
 //!   only by [`SafeRetry::with_path_in_logs`](crate::SafeRetry::with_path_in_logs).
 //!
-//! Where nobody listens nothing is formatted and nothing is allocated.
+//! Where nobody listens to spans and events nothing is formatted and nothing is allocated. The feature `metrics` costs each operation a few
+//! small allocations for labels, with a recorder or without: the facade does not tell.
 
 #[cfg(feature = "metrics")]
 mod meters;
@@ -26,12 +27,14 @@ use std::time::Duration;
 
 use http::Method;
 use reqwest::{Request, Url};
+use tokio::time::Instant;
 
 pub use observer::{Decided, Observer};
 
 use crate::{
     attempt::Attempt,
     attempt_loop::Plan,
+    deadline::Deadline,
     drain::Drained,
     endpoint::Endpoint,
     origin::Origin,
@@ -133,7 +136,7 @@ pub(crate) struct End<'a> {
     pub(crate) stop: StopReason,
     pub(crate) outcome: Outcome,
     pub(crate) last: Option<&'a Attempt>,
-    pub(crate) took: Duration,
+    pub(crate) started: Instant,
     /// Present where somebody asked for it.
     pub(crate) report: Option<&'a RetryReport>,
 }
@@ -169,11 +172,11 @@ impl<'a> Watched<'a> {
     }
 
     /// An attempt came back; this is the worst that is known about all of them.
-    pub(crate) fn attempted(&mut self, attempt: &Attempt, evidence: Evidence, time_left: Duration) {
+    pub(crate) fn attempted(&mut self, attempt: &Attempt, evidence: Evidence, until: Deadline) {
         self.progress = Progress::Open(evidence);
         #[cfg(feature = "tracing")]
         if self.telemetry.is_some() {
-            spans::attempt(self.plan, self.sends, attempt, time_left);
+            spans::attempt(self.plan, self.sends, attempt, until);
         }
         #[cfg(feature = "metrics")]
         self.meter(|meters| meters.attempted(attempt));
@@ -198,20 +201,20 @@ impl<'a> Watched<'a> {
     }
 
     /// A resend is decided and paid for.
-    pub(crate) fn resending(&self, permit: &ResendPermit, time_left: Duration) {
+    pub(crate) fn resending(&self, permit: &ResendPermit, until: Deadline) {
         #[cfg(feature = "tracing")]
         if self.telemetry.is_some() {
-            spans::resend(self.plan, self.sends, permit, time_left);
+            spans::resend(self.plan, self.sends, permit, until);
         }
         #[cfg(feature = "metrics")]
         self.meter(|meters| meters.resend(self.plan, permit));
     }
 
     /// A probe is decided and paid for.
-    pub(crate) fn probing(&self, pause: Duration, time_left: Duration) {
+    pub(crate) fn probing(&self, pause: Duration, until: Deadline) {
         #[cfg(feature = "tracing")]
         if self.telemetry.is_some() {
-            spans::probe(self.plan, self.sends, pause, time_left);
+            spans::probe(self.plan, self.sends, pause, until);
         }
         #[cfg(feature = "metrics")]
         self.meter(|meters| meters.pause(self.plan, pause));
@@ -247,6 +250,14 @@ impl<'a> Watched<'a> {
         }
     }
 
+    /// Nobody waits for the operation any more. A read has nothing to lose.
+    fn abandoned(&self, evidence: Evidence) {
+        #[cfg(feature = "tracing")]
+        spans::abandoned(self.sends, if self.plan.is_write { evidence } else { Evidence::Unprocessed });
+        #[cfg(feature = "metrics")]
+        self.meter(meters::Meters::abandoned);
+    }
+
     #[cfg(feature = "metrics")]
     fn meter(&self, tell: impl FnOnce(&meters::Meters)) {
         if let Some(meters) = &self.meters {
@@ -257,15 +268,9 @@ impl<'a> Watched<'a> {
 
 impl Drop for Watched<'_> {
     fn drop(&mut self) {
-        if self.progress == Progress::Ended || self.telemetry.is_none() {
-            return;
+        if let (Progress::Open(evidence), Some(_)) = (self.progress, self.telemetry) {
+            self.abandoned(evidence);
         }
-        #[cfg(feature = "tracing")]
-        if let Progress::Open(evidence) = self.progress {
-            spans::abandoned(self.sends, if self.plan.is_write { evidence } else { Evidence::Unprocessed });
-        }
-        #[cfg(feature = "metrics")]
-        self.meter(meters::Meters::abandoned);
     }
 }
 

@@ -15,6 +15,7 @@ use http::{Method, StatusCode};
 use reqwest::Response;
 
 use crate::{
+    correlation::CorrelationId,
     origin::Origin,
     policy::{Evidence, KeyAnswer, ResendReason, Signal, StopReason},
 };
@@ -23,7 +24,9 @@ use crate::{
 ///
 /// It stands in the extensions of the response ([`RetryReport::of`]), in every [`RetryError`](crate::RetryError) and in the request's
 /// [`ReportSlot`]. `Display` prints it as a timeline, one line for each attempt and probe; the feature `serde` serialises it, durations as
-/// whole milliseconds (`took_ms`), statuses as numbers, reasons by their names. Clones share one allocation. It holds no URL, header or key: method and origin are all it tells of the request.
+/// whole milliseconds (`took_ms`), statuses as numbers, reasons by their names. Clones share one allocation.
+///
+/// It holds no URL, header or key: method, origin and the caller's own names (endpoint, correlation id) are all it tells of the request.
 #[derive(Debug, Clone)]
 pub struct RetryReport(Arc<Record>);
 
@@ -32,6 +35,7 @@ pub(crate) struct Record {
     pub(crate) method: Method,
     pub(crate) origin: Origin,
     pub(crate) endpoint: Option<Cow<'static, str>>,
+    pub(crate) correlation: Option<CorrelationId>,
     pub(crate) attempts: Vec<AttemptRecord>,
     pub(crate) probes: Vec<ProbeRecord>,
     pub(crate) stop: StopReason,
@@ -126,6 +130,12 @@ impl RetryReport {
     #[must_use]
     pub fn endpoint(&self) -> Option<&str> {
         self.0.endpoint.as_deref()
+    }
+
+    /// The correlation id, when the caller gave one.
+    #[must_use]
+    pub fn correlation_id(&self) -> Option<&CorrelationId> {
+        self.0.correlation.as_ref()
     }
 
     /// Time from the start of the operation to its end (to the response head of the final answer).

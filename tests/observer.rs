@@ -1,5 +1,7 @@
 //! Observers, reports and traces.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
@@ -50,6 +52,15 @@ struct Absent;
 impl StatusProbe for Absent {
     async fn look_up(&self, _: &Operation<'_>) -> ProbeVerdict {
         ProbeVerdict::Absent
+    }
+}
+
+struct Clueless;
+
+#[async_trait::async_trait]
+impl StatusProbe for Clueless {
+    async fn look_up(&self, _: &Operation<'_>) -> ProbeVerdict {
+        ProbeVerdict::Undecided
     }
 }
 
@@ -175,11 +186,13 @@ async fn a_report_is_json_with_milliseconds_and_numbers() {
     let steps = [Step::status(503).with_header("retry-after", "2").after(Duration::from_millis(40)), Step::fails()];
     let client = client(SafeRetry::new().with_draws(Draws::constant(Draw::LEAST)), steps);
     let keyed = Endpoint::keyed_write(KeyContract::STRIPE).named("orders").with_policy(RetryPolicy::DEFAULT.with_attempts(2));
-    let report = report_of(client.post(URL).with_extension(keyed).with_extension(Deadline::after(Duration::from_secs(20)))).await;
+    let request = client.post(URL).with_extension(keyed).with_extension(CorrelationId::new("checkout-7").unwrap());
+    let report = report_of(request.with_extension(Deadline::after(Duration::from_secs(20)))).await;
     let wanted = json!({
         "method": "POST",
         "origin": "https://api.test:443",
         "endpoint": "orders",
+        "correlation_id": "checkout-7",
         "attempts": [
             {
                 "number": 1, "started_ms": 0, "took_ms": 40, "signal": { "Answered": 503 }, "status": 503, "evidence": "Unknown",
@@ -201,7 +214,7 @@ async fn a_report_is_json_with_milliseconds_and_numbers() {
         "time_left_ms": 17960,
     });
     assert_eq!(serde_json::to_value(&report).unwrap(), wanted);
-    let timeline = "POST https://api.test:443 \"orders\"
+    let timeline = "POST https://api.test:443 \"orders\" checkout-7
   attempt 1 at 0 ms, took 40 ms: 503, may have been processed; the server asked to wait 2 s; pause 2 s, 19.96 s left
   attempt 2 at 2.04 s, resent because KeyDeduplicates, took 0 ms: closed by the peer, may have been processed
   Unknown, stopped by AttemptsSpent after 2 attempts in 2.04 s, 17.96 s left";
@@ -225,4 +238,9 @@ async fn the_pause_before_a_probe_stays_in_the_report() {
     assert!(first.pause() > Some(Duration::ZERO) && first.resend().is_some(), "{report}");
     assert_eq!((second.pause(), second.resend()), (None, None), "{report}");
     assert!(report.to_string().contains("after 2 attempts and 1 probe in"), "{report}");
+
+    let plugin = SafeRetry::new().with_draws(Draws::constant(Draw::GREATEST));
+    let report = report_of(client(plugin, [Step::fails()]).post(URL).with_extension(Endpoint::probed_write(Clueless))).await;
+    assert_eq!(report.stop(), StopReason::ProbeUndecided);
+    assert!(report.attempts()[0].pause() > Some(Duration::ZERO) && report.attempts()[0].resend().is_none(), "{report}");
 }

@@ -1,5 +1,7 @@
 //! What is logged: names, levels and fields are a promise.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 mod capture;
 
 use std::{sync::LazyLock, time::Duration};
@@ -9,8 +11,8 @@ use futures_util::FutureExt;
 use http::HeaderName;
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, RequestBuilder};
 use reqwest_safe_retry::{
-    CorrelationId, Deadline, Draw, Endpoint, IdempotencyKey, KeyContract, Operation, ProbeVerdict, RetryBudget, SafeRetry, SendWitness,
-    StatusProbe, Unmarked,
+    CorrelationId, Deadline, Draw, Endpoint, IdempotencyKey, KeyContract, Operation, ProbeVerdict, ReplayRequest, RetryBudget, SafeRetry,
+    SendWitness, StatusProbe, Unmarked,
     policy::BudgetLimits,
     testing::{Draws, Scripted, Step},
 };
@@ -58,7 +60,8 @@ async fn an_operation_is_told_in_full_under_exactly_these_names() {
     assert_eq!((operation.name, operation.level), ("operation", Level::WARN));
     assert_eq!(operation.fields.iter().map(|(name, value)| (*name, value.as_str())).collect::<Vec<_>>(), span);
 
-    let events: [(&str, Level, &[(&str, &str)]); 4] = [
+    type Told = (&'static str, Level, &'static [(&'static str, &'static str)]);
+    let events: [Told; 4] = [
         (
             "attempt",
             Level::DEBUG,
@@ -240,6 +243,7 @@ async fn a_correlation_id_is_the_same_in_the_log_and_on_every_send() {
 
 #[tokio::test(start_paused = true)]
 async fn a_correlation_id_goes_where_the_user_says_and_nowhere_unasked() {
+    let _capture = Capture::start();
     let peer = Scripted::answering(200);
     let client = client(SafeRetry::new(), &peer);
     let id = CorrelationId::new("checkout-7").unwrap().in_header(HeaderName::from_static("x-correlation-id"));
@@ -251,7 +255,21 @@ async fn a_correlation_id_goes_where_the_user_says_and_nowhere_unasked() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn no_factory_changes_a_correlation_id() {
+    let _capture = Capture::start();
+    let peer = Scripted::new([Step::status(503), Step::ok("done")]);
+    let client = client(SafeRetry::new(), &peer);
+    let again = client.clone();
+    let factory = ReplayRequest::from_fn(move || again.put(URL).header("x-request-id", "another").body("one coffee").build());
+    let id = CorrelationId::new("checkout-7").unwrap();
+    client.put(URL).with_extension(factory).with_extension(id).send().await.unwrap();
+    let sent: Vec<_> = peer.requests().iter().map(|request| request.header("x-request-id").map(str::to_owned)).collect();
+    assert_eq!(sent, [Some("checkout-7".to_owned()), Some("checkout-7".to_owned())]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_correlation_id_cannot_become_a_key() {
+    let _capture = Capture::start();
     let peer = Scripted::answering(200);
     let id = CorrelationId::new("checkout-7").unwrap().in_header(HeaderName::from_static("idempotency-key"));
     let request = keyed(&client(SafeRetry::new(), &peer)).with_extension(id).with_extension(IdempotencyKey::random());

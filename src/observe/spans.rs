@@ -13,6 +13,7 @@ use super::{
 use crate::{
     attempt::Attempt,
     attempt_loop::Plan,
+    deadline::Deadline,
     endpoint::Endpoint,
     operation_key::OperationKey,
     policy::{Evidence, ResendPermit},
@@ -41,7 +42,7 @@ pub(super) fn operation(plan: &Plan<'_>, telemetry: &Telemetry, request: &Reques
     )
 }
 
-pub(super) fn attempt(plan: &Plan<'_>, number: u32, attempt: &Attempt, time_left: Duration) {
+pub(super) fn attempt(plan: &Plan<'_>, number: u32, attempt: &Attempt, until: Deadline) {
     event!(name: name::ATTEMPT, target: TARGET, Level::DEBUG, {
         message = name::ATTEMPT,
         { field::ATTEMPT } = number,
@@ -53,28 +54,28 @@ pub(super) fn attempt(plan: &Plan<'_>, number: u32, attempt: &Attempt, time_left
         { field::CAUSE } = failure(attempt.cause).map(tracing::field::debug),
         { field::TOOK } = millis(attempt.ended.saturating_duration_since(attempt.started)),
         { field::HINT } = attempt.hint.and_then(Result::ok).map(millis),
-        { field::TIME_LEFT } = bounded(time_left),
+        { field::TIME_LEFT } = bounded(until),
         { field::BUDGET_LEFT } = budget_left(plan),
     });
 }
 
-pub(super) fn resend(plan: &Plan<'_>, number: u32, permit: &ResendPermit, time_left: Duration) {
+pub(super) fn resend(plan: &Plan<'_>, number: u32, permit: &ResendPermit, until: Deadline) {
     event!(name: name::RESEND, target: TARGET, Level::INFO, {
         message = name::RESEND,
         { field::ATTEMPT } = number,
         { field::REASON } = names::resend(permit.reason()),
         { field::PAUSE } = millis(permit.pause()),
-        { field::TIME_LEFT } = bounded(time_left),
+        { field::TIME_LEFT } = bounded(until),
         { field::BUDGET_LEFT } = budget_left(plan),
     });
 }
 
-pub(super) fn probe(plan: &Plan<'_>, number: u32, pause: Duration, time_left: Duration) {
+pub(super) fn probe(plan: &Plan<'_>, number: u32, pause: Duration, until: Deadline) {
     event!(name: name::PROBE, target: TARGET, Level::DEBUG, {
         message = name::PROBE,
         { field::ATTEMPT } = number,
         { field::PAUSE } = millis(pause),
-        { field::TIME_LEFT } = bounded(time_left),
+        { field::TIME_LEFT } = bounded(until),
         { field::BUDGET_LEFT } = budget_left(plan),
     });
 }
@@ -102,8 +103,8 @@ pub(super) fn end(plan: &Plan<'_>, span: &Span, sends: u32, end: &End<'_>) {
                 { field::STATUS } = status.map(|status| status.as_u16()),
                 { field::ERROR_TYPE } = error_type,
                 { field::CAUSE } = end.cause().and_then(failure).map(tracing::field::debug),
-                { field::TOOK } = millis(end.took),
-                { field::TIME_LEFT } = bounded(plan.deadline.time_left()),
+                { field::TOOK } = millis(end.started.elapsed()),
+                { field::TIME_LEFT } = bounded(plan.deadline),
                 { field::BUDGET_LEFT } = budget_left(plan),
             })
         };
@@ -172,6 +173,6 @@ fn millis(duration: Duration) -> u64 {
 }
 
 /// No deadline, no field.
-fn bounded(time_left: Duration) -> Option<u64> {
-    (time_left < Duration::MAX).then(|| millis(time_left))
+fn bounded(until: Deadline) -> Option<u64> {
+    until.instant().map(|_| millis(until.time_left()))
 }

@@ -20,6 +20,9 @@ impl fmt::Display for RetryReport {
         if let Some(name) = self.endpoint() {
             write!(f, " {name:?}")?;
         }
+        if let Some(id) = self.correlation_id() {
+            write!(f, " {id}")?;
+        }
         let mut before: Option<&AttemptRecord> = None;
         for attempt in self.attempts() {
             write!(f, "\n  {}", AttemptLine { attempt, before })?;
@@ -181,6 +184,7 @@ mod tests {
             method: Method::POST,
             origin: Origin::of(&"https://user:pw@api.example.com/v1/payments?secret=1".parse().unwrap()),
             endpoint: Some("payments".into()),
+            correlation: Some(CorrelationId::new("checkout-7").unwrap()),
             attempts: vec![throttled, lost, answered],
             probes: vec![probe],
             stop: StopReason::AnswerIsFinal,
@@ -192,7 +196,7 @@ mod tests {
             took: Duration::from_millis(2_300),
             time_left: Duration::from_millis(17_700),
         });
-        let wanted = "POST https://api.example.com:443 \"payments\"
+        let wanted = "POST https://api.example.com:443 \"payments\" checkout-7
   attempt 1 at 0 ms, took 40 ms: 503, may have been processed; the server asked to wait 2 s; pause 2.1 s, 19.96 s left
   attempt 2 at 2.14 s, resent because KeyDeduplicates, took 35 ms: closed by the peer, may have been processed; pause 80 ms, 17.82 s left
   probe at 2.25 s, took 12 ms: Absent

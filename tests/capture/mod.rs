@@ -1,6 +1,6 @@
 //! A subscriber that keeps what this crate says, at every level.
 
-#![allow(unreachable_pub, dead_code, reason = "each test uses what it needs of it")]
+#![allow(unreachable_pub, dead_code, clippy::unwrap_used, reason = "each test uses what it needs of it")]
 
 use std::{
     collections::BTreeMap,
@@ -50,6 +50,8 @@ pub struct Capture {
 }
 
 impl Capture {
+    /// Every test of a file starts one, whether it looks or not: while only one subscriber exists, tracing asks the thread that comes first
+    /// to a place in the code whether anybody is interested, and remembers its answer for all.
     pub fn start() -> (Self, DefaultGuard) {
         let capture = Self::default();
         let guard = tracing_subscriber::registry().with(capture.clone()).set_default();
