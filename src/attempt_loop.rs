@@ -58,13 +58,9 @@ pub(crate) struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// The body is watched only where the verdict matters: writes that nothing else protects.
+    /// The body is watched where the verdict matters: what a failed read proves changes nothing.
     pub(crate) fn watch(&self) -> Watch {
-        match self.effect {
-            Effect::UnprotectedWrite | Effect::ProbedWrite => Watch::Body,
-            Effect::NeverResend if self.is_write => Watch::Body,
-            Effect::Read | Effect::IdempotentWrite | Effect::KeyedWrite { .. } | Effect::NeverResend => Watch::Errors,
-        }
+        if self.is_write { Watch::Body } else { Watch::Errors }
     }
 
     /// Whether any attempt can follow the first.

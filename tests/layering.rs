@@ -79,9 +79,9 @@ fn the_wall_clock_is_read_in_two_places() {
 }
 
 #[test]
-fn chance_has_two_sources() {
-    let chance = files_naming("src", &["rand::"]);
-    assert_eq!(chance, ["attempt_loop.rs", "key_source.rs"]);
+fn chance_is_asked_for_in_three_places() {
+    // For jitter, for keys, and for correlation ids.
+    assert_eq!(files_naming("src", &["rand::"]), ["attempt_loop.rs", "correlation.rs", "key_source.rs"]);
 }
 
 #[test]

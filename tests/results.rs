@@ -149,7 +149,7 @@ async fn one_attempt_with_a_final_answer_has_nothing_to_tell_but_to_a_slot() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_after_resends_tells_of_all_of_them() {
     let peer = Scripted::new([Step::refused(), Step::status(500), Step::ok("done")]);
-    let ended = end(client(steady(), &peer).get(URL)).await;
+    let ended = end(client(steady(), &peer).put(URL)).await;
     let report = RetryReport::of(ended.response()).unwrap();
     let causes: Vec<_> = report.attempts().iter().map(|attempt| (attempt.number(), attempt.cause(), attempt.evidence())).collect();
     assert_eq!(
@@ -178,7 +178,6 @@ async fn an_answer_that_may_echo_our_own_success_is_flagged_and_not_explained_aw
                 }
                 let ended = end(request).await;
                 assert_eq!(ended.status(), status);
-                // What a keyless method proves of a refused connection is the witness's business; DELETE and PUT are not watched.
                 assert_eq!(ended.report.outcome(), outcome, "{method} {first:?} {status}");
                 assert_eq!(ended.report.stop(), StopReason::AnswerIsFinal);
             }

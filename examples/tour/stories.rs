@@ -8,8 +8,8 @@ use http::HeaderName;
 use reqwest::{Client, StatusCode};
 use reqwest_middleware::ClientWithMiddleware;
 use reqwest_safe_retry::{
-    Backoff, Decision, Endpoint, Evidence, KeyContract, Observer, Outcome, ResendReason, RetryError, RetryErrorExt as _, RetryPolicy,
-    SafeRetry, Situation, StopReason,
+    Backoff, Decided, Decision, Endpoint, Evidence, KeyContract, Observer, Outcome, ResendReason, RetryError, RetryErrorExt as _,
+    RetryPolicy, SafeRetry, StopReason,
 };
 
 use crate::orders::Tally;
@@ -113,8 +113,8 @@ pub(crate) async fn refused_connection() -> Result<Ending> {
 struct OpensAfterTheFirst(Arc<Upstream>);
 
 impl Observer for OpensAfterTheFirst {
-    fn decided(&self, _: &Situation, decision: &Decision) {
-        if matches!(decision, Decision::Resend(_)) {
+    fn decided(&self, decided: &Decided<'_>) {
+        if matches!(decided.decision(), Decision::Resend(_)) {
             // If it does not open, the second attempt is refused too, and the story says so.
             let _ = self.0.open();
         }
