@@ -1,5 +1,7 @@
 //! The seven scenes in which `reqwest-retry` sends a POST four times (`data/baseline_reqwest_retry.json`): here the server sees one.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test's helper may panic as the test itself may")]
+
 #[allow(dead_code, reason = "each test file uses some of it")]
 mod support;
 

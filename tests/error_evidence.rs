@@ -1,6 +1,8 @@
 //! Each failure of `data/reqwest_error_evidence.json`, for real: what the plugin takes as proven, and what the server saw. A request that
 //! was processed is never called unprocessed, and a POST that nothing protects is sent again exactly where it is proven that it was not.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test's helper may panic as the test itself may")]
+
 #[allow(dead_code, reason = "each test file uses some of it")]
 mod support;
 
