@@ -231,7 +231,7 @@ const BODY: &str = "0123456789";
 
 /// Lets the answer be read inside the attempt, where it may be cut or stall.
 fn reading(endpoint: Endpoint) -> Endpoint {
-    endpoint.reading_body(1000).attempt_within(3 * SHORT)
+    endpoint.reading_body(1000).attempt_within(10 * SHORT)
 }
 
 /// Answers whose heads arrive and whose bodies do not.

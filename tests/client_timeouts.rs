@@ -9,7 +9,7 @@ use std::error::Error as StdError;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use reqwest::{Response, StatusCode};
+use reqwest::{Method, Response, StatusCode};
 use reqwest_middleware::{Error, RequestBuilder, Result};
 use reqwest_safe_retry::testing::{Fault, FaultServer};
 use reqwest_safe_retry::{
@@ -17,7 +17,7 @@ use reqwest_safe_retry::{
 };
 use support::{Dead, QUICK, Road, bounded, marked, plain};
 
-const SHORT: Duration = Duration::from_millis(100);
+const SHORT: Duration = Duration::from_millis(250);
 const LONG: Duration = Duration::from_secs(5);
 
 fn retry() -> SafeRetry {
@@ -83,11 +83,12 @@ async fn without_any_limit_a_slow_answer_is_waited_for() {
     let server = FaultServer::start([Fault::ok("done").after(3 * SHORT)]).await;
     // Not even the window, within which resends may start, cuts an attempt.
     let policy = QUICK.with_window(SHORT);
-    for (road, method) in Road::ALL.into_iter().zip([reqwest::Method::GET, reqwest::Method::POST].into_iter().cycle()) {
-        let (result, _) = send(road.client(policy).request(method, server.url("/"))).await;
+    let cells = Road::ALL.into_iter().flat_map(|road| [Method::GET, Method::POST].map(|method| (road, method)));
+    let slow = cells.map(|(road, method)| send(road.client(policy).request(method, server.url("/"))));
+    for (result, _) in join_all(slow).await {
         assert_eq!(result.unwrap().text().await.unwrap(), "done");
     }
-    server.assert_requests(6);
+    server.assert_requests(12);
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use reqwest::{Response, StatusCode};
 use reqwest_middleware::{ClientWithMiddleware, Result};
 use reqwest_safe_retry::testing::{Fault, FaultServer, H2Fault};
 use reqwest_safe_retry::{BudgetLimits, RetryBudget, RetryErrorExt, RetryPolicy, RetryReport, SafeRetry};
-use support::{QUICK, Road, bounded, pausing, plain};
+use support::{QUICK, Road, bounded, pausing, plain, within};
 
 const KIB: usize = 1024;
 
@@ -66,7 +66,7 @@ async fn many_failed_answers_with_bodies_do_no_harm_to_a_shared_connection() {
     let policy = pausing(Duration::ZERO).with_attempts(2001).with_window(Duration::MAX);
     let retry = SafeRetry::new().with_policy(policy).with_budget(RetryBudget::new(BudgetLimits::UNLIMITED));
     let client = Road::Paved.client_of(retry, plain().http2_prior_knowledge());
-    let response = get(&client, &server).await.unwrap();
+    let response = within(Duration::from_secs(60), client.get(server.url("/orders")).send()).await.unwrap();
     assert_eq!(response.text().await.unwrap(), "done");
     server.assert_requests(OVERLOADS + 1);
     server.assert_connections(1);

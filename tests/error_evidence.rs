@@ -16,7 +16,7 @@ use reqwest_safe_retry::{AttemptRecord, Evidence, ReportSlot, ResendReason, Retr
 use serde_json::Value;
 use support::{Dead, Lookup, Names, ORDERS, QUICK, Road, bounded, plain};
 
-const SHORT: Duration = Duration::from_millis(300);
+const SHORT: Duration = Duration::from_millis(500);
 
 /// The row of this name.
 fn row(case: &str) -> Value {
