@@ -431,7 +431,7 @@ async fn under_every_trigger(method: Method, endpoint: Option<Endpoint>, attempt
 
 #[tokio::test]
 async fn a_method_that_may_not_be_repeated_is_sent_once_whatever_happens() {
-    for method in [Method::POST, Method::PATCH, Method::from_bytes(b"FOO").unwrap()] {
+    for method in [Method::POST, Method::PATCH, Method::CONNECT, Method::from_bytes(b"FOO").unwrap()] {
         under_every_trigger(method, None, 3, |_| 1).await;
     }
     under_every_trigger(Method::PUT, Some(write()), 3, |_| 1).await;
@@ -493,7 +493,7 @@ async fn a_read_is_sent_again_after_what_happens_to_streams_and_encrypted_connec
             server.assert_requests(2);
         }
         let tls = Tls::new();
-        // Closes without a notice, as far as TLS is concerned.
+        // A reset leaves no time for the notice that TLS wants before an end.
         let server = FaultServer::start_tls(&tls, [Fault::reset_after_request(), Fault::ok("done")]).await;
         let came = send(road.client_of(retry(), trusting(&tls)).get(server.url("/orders"))).await;
         came.assert_answered_after(&[ResendReason::EffectRepeatable]);
