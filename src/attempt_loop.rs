@@ -306,11 +306,15 @@ impl<'a> Run<'a> {
         situation.probes = self.probes;
         situation.earlier_probes = self.earlier_probes;
         situation.elapsed = self.started.elapsed();
-        situation.key_age = self.plan.key.as_ref().map_or(Duration::ZERO, |key| key.age_after(situation.elapsed));
+        situation.key_age = self.key_age();
         situation.time_left = self.sending_until.time_left();
         situation.body = supply.body();
         situation.draw = self.plan.draw();
         situation
+    }
+
+    fn key_age(&self) -> Duration {
+        self.plan.key.as_ref().map_or(Duration::ZERO, |key| key.age_after(self.started.elapsed()))
     }
 
     /// One resend: the budget pays, the old connection goes back, the pause passes, the permit is spent.
@@ -321,6 +325,9 @@ impl<'a> Run<'a> {
         self.watched.resending(&permit, self.sending_until);
         if let Err(reason) = self.wait(&mut attempt, permit.pause()).await {
             return Resent::Stopped(attempt, reason);
+        }
+        if !permit.still_holds(self.plan.effect, self.key_age()) {
+            return Resent::Stopped(attempt, StopReason::KeyExpired);
         }
         let is_last = self.sends.saturating_add(1) >= self.plan.policy.attempts() && !self.plan.has_probe();
         let request = if is_last { supply.resend_last(permit) } else { supply.resend(permit) };
