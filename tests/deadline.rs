@@ -1,7 +1,5 @@
 //! One deadline over the whole operation: every promise about time, in virtual time.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
 mod scripted_client;
 
 use std::sync::Arc;
