@@ -142,7 +142,7 @@ impl Attempt {
 
         let most = endpoint.and_then(Endpoint::most_body);
         let read = match most {
-            Some(most) => body::read(response, most, limit.until).await,
+            Some(most) => Box::pin(body::read(response, most, limit.until)).await,
             None => Read::TooLong(response),
         };
         match read {

@@ -97,10 +97,15 @@ impl Plan<'_> {
 }
 
 /// Runs one operation to its end.
-pub(crate) async fn run(plan: Plan<'_>, request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
-    let run = Run::new(&plan, &request, extensions, next);
+pub(crate) fn run<'a>(
+    plan: &'a Plan<'a>,
+    request: Request,
+    extensions: &'a mut Extensions,
+    next: Next<'a>,
+) -> impl Future<Output = Result<Response>> + 'a {
+    let run = Run::new(plan, &request, extensions, next);
     let span = run.watched.span();
-    span.cover(run.run(request)).await
+    span.cover(run.run(request))
 }
 
 /// The error of a request that was used wrongly: nothing was sent, and a report without attempts says so.
@@ -184,26 +189,32 @@ impl<'a> Run<'a> {
         if self.plan.deadline.time_left().is_zero() {
             return self.nothing_sent();
         }
-        if let Err(held_back) = self.cool_down(HoldsBack::FirstSendsToo).await {
-            return self.held_back(held_back);
+        if self.plan.cooldown.is_some() {
+            if let Err(held_back) = Box::pin(self.cool_down(HoldsBack::FirstSendsToo)).await {
+                return self.held_back(held_back);
+            }
         }
-        let (first, mut supply) = match Supply::split(request, self.plan, self.extensions) {
+        let (first, supply) = match Supply::split(request, self.plan, self.extensions) {
             Ok(split) => split,
             Err(error) => return self.unsupplied(error),
         };
         if let Some(account) = self.plan.account {
             account.deposit(self.started);
         }
-        let mut attempt = self.send(first).await;
+        let attempt = self.send(first).await;
+        match self.decide(&attempt, &supply) {
+            Decision::Return if attempt.signal != Signal::Broken => self.answered(attempt),
+            // Boxed: an operation without trouble does not carry the rest around.
+            decision => Box::pin(self.obey(decision, attempt, supply)).await,
+        }
+    }
+
+    /// Decide, obey, decide again.
+    async fn obey(mut self, mut decision: Decision, mut attempt: Attempt, mut supply: Supply) -> Result<Response> {
         loop {
-            match self.decide(&attempt, &supply) {
+            match decision {
                 Decision::Return if attempt.signal == Signal::Broken => return self.stop(attempt, &supply, StopReason::Broken).await,
-                Decision::Return => {
-                    if let Some(account) = self.plan.account {
-                        account.accepted(Instant::now());
-                    }
-                    return self.stop(attempt, &supply, StopReason::AnswerIsFinal).await;
-                }
+                Decision::Return => return self.answered(attempt),
                 Decision::Stop(reason) => return self.stop(attempt, &supply, reason).await,
                 Decision::Probe(pause) => match self.probe(attempt, &supply, pause).await {
                     Probed::Open(open) => attempt = open,
@@ -215,6 +226,7 @@ impl<'a> Run<'a> {
                     Resent::Stopped(attempt, reason) => return self.stop(attempt, &supply, reason).await,
                 },
             }
+            decision = self.decide(&attempt, &supply);
         }
     }
 
@@ -294,11 +306,15 @@ impl<'a> Run<'a> {
         situation.probes = self.probes;
         situation.earlier_probes = self.earlier_probes;
         situation.elapsed = self.started.elapsed();
-        situation.key_age = self.plan.key.as_ref().map_or(Duration::ZERO, |key| key.age_after(situation.elapsed));
+        situation.key_age = self.key_age();
         situation.time_left = self.sending_until.time_left();
         situation.body = supply.body();
         situation.draw = self.plan.draw();
         situation
+    }
+
+    fn key_age(&self) -> Duration {
+        self.plan.key.as_ref().map_or(Duration::ZERO, |key| key.age_after(self.started.elapsed()))
     }
 
     /// One resend: the budget pays, the old connection goes back, the pause passes, the permit is spent.
@@ -309,6 +325,9 @@ impl<'a> Run<'a> {
         self.watched.resending(&permit, self.sending_until);
         if let Err(reason) = self.wait(&mut attempt, permit.pause()).await {
             return Resent::Stopped(attempt, reason);
+        }
+        if !permit.still_holds(self.plan.effect, self.key_age()) {
+            return Resent::Stopped(attempt, StopReason::KeyExpired);
         }
         let is_last = self.sends.saturating_add(1) >= self.plan.policy.attempts() && !self.plan.has_probe();
         let request = if is_last { supply.resend_last(permit) } else { supply.resend(permit) };
@@ -416,8 +435,7 @@ impl<'a> Run<'a> {
     /// Ends the operation: an unknown write that can be asked about is asked about once more, free of the budget.
     async fn stop(mut self, attempt: Attempt, supply: &Supply, reason: StopReason) -> Result<Response> {
         self.forget_unsent();
-        let open = reason != StopReason::AnswerIsFinal && reason != StopReason::ProbeUndecided;
-        if open && self.plan.is_write && self.evidence == Evidence::Unknown && self.plan.has_probe() {
+        if reason != StopReason::ProbeUndecided && self.plan.is_write && self.evidence == Evidence::Unknown && self.plan.has_probe() {
             let until = self.last_look_until();
             match self.look(attempt.ended, supply, until).await {
                 Look::Applied(response) => return self.reconciled(attempt, response),
@@ -426,6 +444,15 @@ impl<'a> Run<'a> {
             }
         }
         self.finish(attempt, reason)
+    }
+
+    /// The answer is final: no resend could improve it.
+    fn answered(mut self, attempt: Attempt) -> Result<Response> {
+        if let Some(account) = self.plan.account {
+            account.accepted(Instant::now());
+        }
+        self.forget_unsent();
+        self.finish(attempt, StopReason::AnswerIsFinal)
     }
 
     /// The deadline itself, whose last tenth was kept free; a tenth of the window where there is none.

@@ -156,7 +156,8 @@ impl Endpoint {
 
     /// States that this status means *not applied* at this endpoint, so that even an unprotected write may be sent again after it.
     ///
-    /// No status but 425 says so by itself: 429 and 503 may come after the effect.
+    /// No status but 425 says so by itself: 429 and 503 may come after the effect. Either counts only from the place the write was sent to,
+    /// so it takes a client whose redirects are off or counted: the paved one, or [`SendWitness::redirects_off`](crate::SendWitness::redirects_off).
     pub fn trusting_refusal(self, status: StatusCode) -> Self {
         self.with(|terms| terms.trusted_refusals = terms.trusted_refusals.with(status))
     }

@@ -275,7 +275,7 @@ impl Middleware for SafeRetry {
             settings.hands_off(&mut request, extensions)
         };
         match plan {
-            Ok(plan) => attempt_loop::run(plan, request, extensions, next).await,
+            Ok(plan) => attempt_loop::run(&plan, request, extensions, next).await,
             Err(misuse) => Err(attempt_loop::misused(misuse, &request, extensions, &settings.telemetry)),
         }
     }

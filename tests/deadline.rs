@@ -298,7 +298,7 @@ async fn the_body_of_the_final_answer_stands_under_the_deadline() {
     let began = Instant::now();
     let response = client(steady().with_deadline(seconds(2)), &peer).get(URL).send().await.unwrap();
     assert_eq!(response.url().as_str(), URL);
-    let lost = response.bytes().await.unwrap_err();
+    let lost = timeout(LATER, response.bytes()).await.unwrap().unwrap_err();
     assert_eq!(began.elapsed(), seconds(2));
     let chain = std::iter::successors(Some(&lost as &dyn std::error::Error), |error| error.source());
     assert!(

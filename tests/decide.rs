@@ -1,5 +1,7 @@
 //! What `decide` answers for every effect, signal and evidence, and at every limit.
 
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
 use std::time::Duration;
 
 use http::{Method, StatusCode};

@@ -1,6 +1,8 @@
 //! Each failure of `data/reqwest_error_evidence.json`, for real: what the plugin takes as proven, and what the server saw. A request that
 //! was processed is never called unprocessed, and a POST that nothing protects is sent again exactly where it is proven that it was not.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test's helper may panic as the test itself may")]
+
 #[allow(dead_code, reason = "each test file uses some of it")]
 mod support;
 
@@ -14,7 +16,7 @@ use reqwest_safe_retry::{AttemptRecord, Evidence, ReportSlot, ResendReason, Retr
 use serde_json::Value;
 use support::{Dead, Lookup, Names, ORDERS, QUICK, Road, bounded, plain};
 
-const SHORT: Duration = Duration::from_millis(300);
+const SHORT: Duration = Duration::from_millis(500);
 
 /// The row of this name.
 fn row(case: &str) -> Value {

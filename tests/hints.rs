@@ -1,5 +1,7 @@
 //! The wait that a server asks for: rows asserted by standards and by other projects' tests, named faults, and properties.
 
+#![expect(clippy::unwrap_used, reason = "what fails here fails the run")]
+
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::{HeaderMap, HeaderName, HeaderValue};

@@ -1,5 +1,7 @@
 //! Keys on the wire: one operation, one key, on every attempt, for as long as the server remembers it.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 mod scripted_client;
 
 use std::collections::HashSet;

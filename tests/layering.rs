@@ -1,5 +1,7 @@
 //! The layout's promises, read off the sources: the engine is pure, chance and clocks are in few hands, secrets have no printer.
 
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
 use std::{fs, path::Path};
 
 /// Every source file below a folder, as (path, text without its unit tests).

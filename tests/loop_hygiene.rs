@@ -1,5 +1,7 @@
 //! What the loop leaves behind, what it hands on, and what it never does.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 mod scripted_client;
 
 use std::future::poll_fn;
@@ -332,8 +334,7 @@ async fn no_copy_is_made_that_nobody_can_need() {
             request = request.with_extension(endpoint);
         }
         let _ = request.send().await;
-        let seen = peer.0.lock().unwrap().clone();
-        seen
+        std::mem::take(&mut *peer.0.lock().unwrap())
     }
     let one = || steady().with_policy(RetryPolicy::DEFAULT.with_attempts(1));
     assert_eq!(last_copies(one(), None).await, [true], "one attempt");

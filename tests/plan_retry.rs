@@ -1,5 +1,7 @@
 //! The article's own function, run on 400 inputs: `RetryPolicy::ARTICLE` decides the same.
 
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
 use std::time::Duration;
 
 use http::{Method, StatusCode};

@@ -1,5 +1,7 @@
 //! What holds for every situation, backoff and draw.
 
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
 use std::time::Duration;
 
 use http::StatusCode;

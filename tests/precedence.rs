@@ -1,5 +1,7 @@
 //! Who wins: request extension, default write, method; extension, endpoint, client; and what a scope caps.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 mod scripted_client;
 
 use std::time::Duration;
@@ -225,8 +227,10 @@ async fn what_nothing_names_is_left_alone() {
 async fn an_answer_to_what_is_left_alone_carries_no_report() {
     for status in [200, 404, 503] {
         let peer = Scripted::answering(status);
-        let response = client(steady().with_unmarked(Unmarked::Untouched), &peer).get(URL).send().await.unwrap();
+        let client = client(steady().with_unmarked(Unmarked::Untouched), &peer);
+        let response = client.get(URL).send().await.unwrap();
         assert!(RetryReport::of(&response).is_none(), "{status}");
+        assert!(RetryReport::of(end(client.get(URL)).await.response()).is_none(), "{status}: only the slot is told");
     }
 }
 

@@ -1,5 +1,7 @@
 //! Asking instead of sending again.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 mod scripted_client;
 
 use std::sync::{Arc, Mutex};
@@ -13,7 +15,7 @@ use reqwest_safe_retry::{
     ResendReason, RetryBudget, RetryError, RetryErrorExt as _, RetryPolicy, RetryReport, SendWitness, StatusProbe, StopReason, Verdict,
 };
 use scripted_client::{Ended, LATER, Says, ScriptedProbe, URL, builder, client, end, hasty, millis, seconds, steady};
-use tokio::time::{Duration, Instant, sleep};
+use tokio::time::{Duration, Instant, sleep, timeout};
 
 fn post(client: &ClientWithMiddleware, endpoint: Endpoint) -> RequestBuilder {
     client.post(URL).body("one coffee").with_extension(endpoint)
@@ -333,6 +335,16 @@ async fn a_keyed_write_is_sent_again_while_its_key_is_remembered_and_asked_about
     assert_eq!(probe.times(), 1);
 }
 
+/// Nothing of ours is there that a 409 could echo, however many unknown attempts came before.
+#[tokio::test(start_paused = true)]
+async fn no_trace_settles_the_resends_of_a_keyed_write_as_well() {
+    let contract = KeyContract::new(KeyContract::STRIPE.header().clone(), KeyFormat::Bare, seconds(5));
+    let endpoint = Endpoint::keyed_write(contract).probed_by(ScriptedProbe::new([Says::Absent])).settling(Duration::ZERO);
+    let peer = Scripted::new([Step::fails(), Step::fails().after(seconds(6)), Step::status(409)]);
+    let ended = end(post(&client(steady(), &peer), endpoint)).await;
+    assert_eq!((ended.status(), ended.report.attempts().len(), ended.report.outcome()), (409, 3, Outcome::Answered));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_write_that_must_never_be_resent_can_still_be_asked_about() {
     for (says, outcome) in [(Says::Applied, Outcome::Reconciled), (Says::Absent, Outcome::Unprocessed)] {
@@ -483,7 +495,7 @@ async fn the_probes_answer_stands_under_the_deadline_like_any_other() {
     let peer = Scripted::new([Step::fails(), Step::status(200).with_stalled_body("begin")]);
     let began = Instant::now();
     let response = post(&client(steady(), &peer), endpoint).send().await.unwrap();
-    assert!(response.bytes().await.is_err());
+    assert!(timeout(LATER, response.bytes()).await.unwrap().is_err());
     assert_eq!(began.elapsed(), seconds(4));
 }
 

@@ -1,5 +1,7 @@
 //! The README's tables say what the code does.
 
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
 use std::time::Duration;
 
 use http::StatusCode;

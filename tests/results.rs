@@ -3,6 +3,8 @@
 //! Columns: a request that nothing marks or a marked read; a marked write of which every attempt is proven unprocessed; a marked write
 //! of which something is unknown.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 mod scripted_client;
 
 use std::error::Error as StdError;
@@ -583,6 +585,10 @@ async fn an_error_carries_the_key_that_was_sent() {
     let generated = end(client(steady(), &peer).post(URL).with_extension(Endpoint::keyed_write(KeyContract::STRIPE))).await;
     assert_eq!(peer.requests()[0].header("idempotency-key"), Some(ours(&generated).key().unwrap().as_str()));
     assert!(ours(&sent(Step::fails(), marked_write).await).key().is_none());
+
+    let quoted = Endpoint::keyed_write(KeyContract::ietf(seconds(60)));
+    let written = sent(Step::fails(), |client| client.post(URL).header("idempotency-key", "\"order-2041\"").with_extension(quoted)).await;
+    assert_eq!(ours(&written).key().unwrap().as_str(), "order-2041", "also one that the caller wrote into the header");
 }
 
 #[tokio::test(start_paused = true)]

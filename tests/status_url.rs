@@ -4,9 +4,10 @@
 
 use std::time::Duration;
 
-use http::StatusCode;
-use reqwest::Url;
-use reqwest_middleware::ClientBuilder;
+use async_trait::async_trait;
+use http::{Extensions, Method, StatusCode};
+use reqwest::{Request, Response, ResponseBuilderExt, Url};
+use reqwest_middleware::{ClientBuilder, Middleware, Next};
 use reqwest_safe_retry::{
     Deadline, Draw, Endpoint, Found, IdempotencyKey, KeyContract, Outcome, ReportSlot, RetryPolicy, RetryReport, SafeRetry, StatusUrl,
     testing::{Draws, Recorded, Scripted, Step},
@@ -84,6 +85,41 @@ async fn the_question_carries_the_credentials_and_the_parameters_of_the_path() {
 
     let told = StatusUrl::from_fn(|operation| operation.url().join("/told").ok());
     assert_eq!(lost_then(told, Step::status(200)).await.1[1].url().as_str(), "https://api.test/told");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_means_nothing_in_a_path_means_nothing_in_the_query() {
+    let scripted = Scripted::new([Step::fails(), Step::status(200)]);
+    let probe = StatusUrl::by_path("/orders/{order}", "/captures/{order}?of={order}").unwrap();
+    lost(probe, &scripted, "https://api.test/orders/a&b=c+d%26e", Endpoint::unprotected_write()).await;
+    assert_eq!(scripted.requests()[1].url().as_str(), "https://api.test/captures/a&b=c+d%26e?of=a%26b%3Dc%2Bd%26e");
+}
+
+/// Answers questions from behind a redirect.
+struct Redirected(&'static str);
+
+#[async_trait]
+impl Middleware for Redirected {
+    async fn handle(&self, request: Request, extensions: &mut Extensions, next: Next<'_>) -> reqwest_middleware::Result<Response> {
+        if request.method() != Method::GET {
+            return next.run(request, extensions).await;
+        }
+        let url = request.url().join(self.0).unwrap();
+        Ok(http::Response::builder().url(url).body("").unwrap().into())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_from_another_origin_decides_nothing() {
+    for (place, outcome) in
+        [("https://login.test/", Outcome::Unknown), ("http://api.test/x", Outcome::Unknown), ("/x", Outcome::Reconciled)]
+    {
+        let slot = ReportSlot::new();
+        let peer = Scripted::new([Step::fails()]);
+        let client = ClientBuilder::new(reqwest::Client::new()).with(SafeRetry::new()).with(Redirected(place)).with(peer).build();
+        let _answer = client.post(ORDER).with_extension(Endpoint::probed_write(capture())).with_extension(slot.clone()).send().await;
+        assert_eq!(slot.take().unwrap().outcome(), outcome, "{place}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -100,3 +100,39 @@ const fn is_unreserved(byte: u8) -> bool {
 fn stands_for_itself(byte: u8) -> bool {
     is_unreserved(byte) || b"/!$&'()*+,;=:@".contains(&byte)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use reqwest::Url;
+
+    use super::{canonical, canonical_template, encode};
+
+    proptest! {
+        #[test]
+        fn a_path_has_one_spelling_and_keeps_its_meaning(path in "(/([a-z%{}A-F0-9~é: ]|\\PC){0,8}){1,4}") {
+            let spelled = canonical(&path).into_owned();
+            prop_assert_eq!(canonical(&spelled), spelled.as_str());
+            let Ok(url) = Url::parse("http://localhost") else { unreachable!() };
+            let mut url = url;
+            url.set_path(&path);
+            // What a URL makes of a path has the same spelling as the path, but for dots and backslashes, which lead elsewhere.
+            if !path.contains(['.', '\\']) && !path.to_ascii_lowercase().contains("%2e") && !path.contains(['?', '#']) {
+                prop_assert_eq!(canonical(url.path()), spelled.as_str());
+            }
+        }
+
+        #[test]
+        fn no_template_breaks_the_reader(template in "/?([{}%*a-c/]|\\PC){0,12}") {
+            if let Some(spelled) = canonical_template(&template) {
+                prop_assert_eq!(canonical_template(&spelled), Some(spelled.clone()));
+                let _ = matchit::Router::new().insert(spelled, ());
+            }
+        }
+
+        #[test]
+        fn an_encoded_value_holds_nothing_that_a_url_reads(value in "\\PC{0,12}") {
+            prop_assert!(!encode(&value).contains(|c: char| !c.is_ascii_alphanumeric() && !"-._~%".contains(c)));
+        }
+    }
+}

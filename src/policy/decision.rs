@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::Effect;
+
 /// What to do next. The loop obeys; it holds no opinion of its own.
 #[derive(Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -66,6 +68,22 @@ impl ResendPermit {
     #[must_use]
     pub const fn reason(&self) -> ResendReason {
         self.reason
+    }
+
+    /// Whether the reason still holds after a pause that took longer than planned, with a key of this age: a machine that slept may wake
+    /// when the server has forgotten it.
+    #[must_use]
+    pub fn still_holds(&self, effect: Effect, key_age: Duration) -> bool {
+        match (self.reason, effect) {
+            (ResendReason::KeyDeduplicates, Effect::KeyedWrite { remembered_for, .. }) => key_age < remembered_for,
+            (
+                ResendReason::KeyDeduplicates
+                | ResendReason::ProvenUnprocessed
+                | ResendReason::EffectRepeatable
+                | ResendReason::ProbeFoundNothing,
+                _,
+            ) => true,
+        }
     }
 }
 

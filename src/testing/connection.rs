@@ -18,6 +18,9 @@ use super::script::Script;
 /// The longest head that is read; a longer one ends the connection.
 const HEAD_LIMIT: usize = 1 << 20;
 
+/// Room for one read: without it, a body of a megabyte would take thousands of them.
+const READ: usize = 1 << 14;
+
 /// A byte stream over TCP that can be reset.
 pub(super) trait Socket: AsyncRead + AsyncWrite + Unpin {
     fn tcp(&self) -> &TcpStream;
@@ -235,6 +238,7 @@ impl<S: Socket> Connection<S> {
     }
 
     async fn fill(&mut self) -> io::Result<()> {
+        self.unread.reserve(READ);
         match self.socket.read_buf(&mut self.unread).await? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
             read => {

@@ -13,10 +13,11 @@ use futures_util::{StreamExt, stream};
 use http::StatusCode;
 use reqwest_middleware::ClientWithMiddleware;
 use reqwest_safe_retry::{
-    Backoff, BudgetLimits, Cause, Endpoint, EndpointCatalog, IdempotencyKey, Jitter, KeyContract, Outcome, ReportSlot, RetryBudget,
-    RetryError, RetryPolicy, Row, SafeRetry, StatusUrl,
+    Backoff, BudgetLimits, Cause, Endpoint, EndpointCatalog, IdempotencyKey, Jitter, KeyAnswer, KeyContract, Outcome, ReportSlot,
+    RetryBudget, RetryError, RetryPolicy, RetryReport, Row, SafeRetry, StatusUrl,
 };
-use upstream::{BRIEF_PROMISE, Upstream, chance};
+use tokio::net::TcpSocket;
+use upstream::{BRIEF_MEMORY, BRIEF_PROMISE, CALM, Upstream, chance};
 
 const SEED: u64 = 20_240_611;
 const CONCURRENCY: usize = 32;
@@ -186,11 +187,14 @@ struct Figures {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_an_unknown_operation_may_disagree_with_the_database() {
     let (upstream, listener) = Upstream::start(SEED).await;
-    let nowhere = "http://127.0.0.1:9"; // discard: nobody listens
-    let client = client(catalog(&upstream.origin(), nowhere));
+    // A port that is taken and not listened at.
+    let taken = TcpSocket::new_v4().unwrap();
+    taken.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let nowhere = format!("http://{}", taken.local_addr().unwrap());
+    let client = client(catalog(&upstream.origin(), &nowhere));
     let server = tokio::spawn(upstream.clone().run(listener));
 
-    let operations = Arc::new(operations(&upstream.origin(), nowhere));
+    let operations = Arc::new(operations(&upstream.origin(), &nowhere));
     let ended: Vec<(usize, Ended)> = stream::iter(0..operations.len())
         .map(|number| {
             let (client, operations) = (client.clone(), Arc::clone(&operations));
@@ -251,6 +255,40 @@ async fn only_an_unknown_operation_may_disagree_with_the_database() {
         let of = &figures[&class];
         assert!(of.success * 2 > of.operations, "{class:?}: protection is there to succeed");
     }
+}
+
+/// Without this the proof would prove nothing: the server does tell copies from other content, and does forget.
+#[tokio::test]
+async fn the_upstream_keeps_its_word_and_no_more() {
+    let (upstream, listener) = Upstream::start(CALM).await;
+    let client = client(catalog(&upstream.origin(), "http://nowhere.invalid"));
+    let server = tokio::spawn(upstream.clone().run(listener));
+    let send = async |path: &str, key: &IdempotencyKey, body: &'static str| {
+        let slot = ReportSlot::new();
+        let request = client.post(format!("{}{path}", upstream.origin())).body(body).with_extension(slot.clone());
+        let answer = request.with_extension(key.clone()).send().await.unwrap();
+        (answer.status().as_u16(), slot.take().as_ref().and_then(RetryReport::key_answer))
+    };
+
+    let key = IdempotencyKey::random();
+    assert_eq!(send("/keyed/a", &key, "one").await, (201, None));
+    assert_eq!(send("/keyed/a", &key, "one").await, (201, Some(KeyAnswer::Replayed)));
+    assert_eq!(send("/keyed/a", &key, "two").await, (422, Some(KeyAnswer::Mismatch)));
+    assert_eq!(send("/keyed/b", &key, "one").await, (422, Some(KeyAnswer::Mismatch)));
+    assert_eq!((upstream.rows_of("a"), upstream.rows_of("b")), (1, 0));
+
+    let key = IdempotencyKey::random();
+    let ((one, _), (other, _)) = tokio::join!(send("/keyed/c", &key, "one"), send("/keyed/c", &key, "one"));
+    assert_eq!((one, other, upstream.rows_of("c")), (201, 201, 1));
+    assert!(upstream.conflicts() > 0, "the copy in flight was told to come back");
+
+    let key = IdempotencyKey::random();
+    assert_eq!(send("/brief/d", &key, "one").await, (201, None));
+    assert_eq!(send("/brief/d", &key, "one").await, (201, Some(KeyAnswer::Replayed)));
+    tokio::time::sleep(BRIEF_MEMORY + 50 * MILLI).await;
+    assert_eq!(send("/brief/d", &key, "one").await, (201, None));
+    assert_eq!(upstream.rows_of("d"), 2, "a forgotten key is a new operation");
+    server.abort();
 }
 
 fn print(figures: &BTreeMap<Class, Figures>, upstream: &Upstream) {

@@ -37,12 +37,15 @@ use tokio::{
 };
 
 /// How long the server promises to know a key of `/brief/`, and how long it really does.
-pub const BRIEF_PROMISE: Duration = Duration::from_millis(300);
-const BRIEF_MEMORY: Duration = Duration::from_millis(600);
+pub(crate) const BRIEF_PROMISE: Duration = Duration::from_millis(300);
+pub(crate) const BRIEF_MEMORY: Duration = Duration::from_millis(600);
 const LONG_MEMORY: Duration = Duration::from_secs(3600);
 
+/// The seed of a network without faults.
+pub(crate) const CALM: u64 = 0;
+
 /// A number for each pair, evenly spread (splitmix64).
-pub fn chance(seed: u64, salt: u64) -> u64 {
+pub(crate) fn chance(seed: u64, salt: u64) -> u64 {
     let mut mixed = seed.wrapping_add(salt.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -50,7 +53,7 @@ pub fn chance(seed: u64, salt: u64) -> u64 {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Fault {
+pub(crate) enum Fault {
     None,
     /// Refused before anything is done.
     Busy,
@@ -70,6 +73,9 @@ pub enum Fault {
 
 impl Fault {
     fn of(seed: u64, operation: u64, arrival: u64) -> Self {
+        if seed == CALM {
+            return Self::None;
+        }
         let drawn = chance(seed ^ operation, arrival);
         let millis = |least: u64| Duration::from_millis(least + (drawn >> 32) % 100);
         match drawn % 100 {
@@ -85,7 +91,7 @@ impl Fault {
         }
     }
 
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
             Self::Busy => "busy",
@@ -102,7 +108,7 @@ impl Fault {
 
 /// The server: its database outlives its restarts.
 #[derive(Clone)]
-pub struct Upstream(Arc<Shared>);
+pub(crate) struct Upstream(Arc<Shared>);
 
 struct Shared {
     seed: u64,
@@ -143,12 +149,14 @@ enum End {
 impl Upstream {
     /// A server with a fresh database. Its port lies outside the range from which systems lend ports, or somebody else might take it
     /// while the server is down.
-    pub async fn start(seed: u64) -> (Self, TcpListener) {
-        let mut port = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap();
-        let listener = loop {
-            match TcpListener::bind(("127.0.0.1", port)).await {
-                Ok(listener) => break listener,
-                Err(_) => port = 20_000 + (port + 1) % 10_000,
+    pub(crate) async fn start(seed: u64) -> (Self, TcpListener) {
+        // Ranges of their own, or one test's server could move in where another's is down.
+        let range = if seed == CALM { 10_000 } else { 20_000 };
+        let mut place = u16::try_from(std::process::id() % 10_000).unwrap();
+        let (listener, port) = loop {
+            match TcpListener::bind(("127.0.0.1", range + place)).await {
+                Ok(listener) => break (listener, range + place),
+                Err(_) => place = (place + 1) % 10_000,
             }
         };
         let path = std::env::temp_dir().join(format!("reqwest-safe-retry-proof-{}-{port}.sqlite", std::process::id()));
@@ -175,12 +183,16 @@ impl Upstream {
         (Self(Arc::new(shared)), listener)
     }
 
-    pub fn origin(&self) -> String {
+    pub(crate) fn origin(&self) -> String {
         format!("http://{}", self.0.address)
     }
 
     /// Serves, and now and then is down for a moment: connections break, running work is lost, connects are refused.
-    pub async fn run(self, mut listener: TcpListener) {
+    pub(crate) async fn run(self, mut listener: TcpListener) {
+        if self.0.seed == CALM {
+            let (life, mut connections) = (Life::default(), JoinSet::new());
+            return self.accept(listener, &life, &mut connections).await;
+        }
         for number in 0.. {
             let (life, mut connections) = (Life::default(), JoinSet::new());
             let up = Duration::from_millis(200 + chance(self.0.seed, number) % 300);
@@ -277,7 +289,8 @@ impl Upstream {
     /// What became of an operation, as far as the server knows; the question can fail too, for some operations always.
     async fn status(&self, operation: &str, life: &Life) -> Result<Answer, End> {
         static ASKED: AtomicU64 = AtomicU64::new(0);
-        if number(operation) % 16 == 0 {
+        let is_blind = number(operation) % 16 == 0;
+        if is_blind {
             return Ok(plain(StatusCode::INTERNAL_SERVER_ERROR));
         }
         if chance(self.0.seed, ASKED.fetch_add(1, Ordering::Relaxed)) % 32 == 0 {
@@ -357,29 +370,29 @@ impl Upstream {
         plain(StatusCode::CREATED)
     }
 
-    pub fn rows_of(&self, operation: &str) -> usize {
+    pub(crate) fn rows_of(&self, operation: &str) -> usize {
         let database = self.0.database.lock().unwrap();
         let count = "SELECT count(*) FROM effects WHERE operation = ?1";
         database.query_row(count, [operation], |row| row.get::<_, i64>(0)).unwrap().try_into().unwrap()
     }
 
-    pub fn arrivals_of(&self, operation: &str) -> u64 {
+    pub(crate) fn arrivals_of(&self, operation: &str) -> u64 {
         self.0.arrivals.lock().unwrap().get(operation).copied().unwrap_or_default()
     }
 
-    pub fn faults(&self) -> HashMap<&'static str, usize> {
+    pub(crate) fn faults(&self) -> HashMap<&'static str, usize> {
         self.0.faults.lock().unwrap().clone()
     }
 
-    pub fn conflicts(&self) -> usize {
+    pub(crate) fn conflicts(&self) -> usize {
         self.0.conflicts.load(Ordering::Relaxed)
     }
 
-    pub fn replays(&self) -> usize {
+    pub(crate) fn replays(&self) -> usize {
         self.0.replays.load(Ordering::Relaxed)
     }
 
-    pub fn restarts(&self) -> usize {
+    pub(crate) fn restarts(&self) -> usize {
         self.0.restarts.load(Ordering::Relaxed)
     }
 }

@@ -26,7 +26,12 @@ pub(crate) const fn pausing(pause: Duration) -> RetryPolicy {
 
 /// Fails a test that hangs.
 pub(crate) async fn bounded<F: Future>(test: F) -> F::Output {
-    tokio::time::timeout(Duration::from_secs(10), test).await.expect("the test ends within 10 s")
+    within(Duration::from_secs(10), test).await
+}
+
+/// As [`bounded`], for a test with more to do.
+pub(crate) async fn within<F: Future>(limit: Duration, test: F) -> F::Output {
+    tokio::time::timeout(limit, test).await.expect("the test does not hang")
 }
 
 /// A write under a key that the server remembers longer than any test lasts.
