@@ -547,25 +547,28 @@ impl<'a> Run<'a> {
 
     /// The deadline had passed before anything could be sent. With a key that was used before, that says nothing about then.
     fn nothing_sent(mut self) -> Result<Response> {
-        let report = self.report_without_attempt(StopReason::DeadlineTooNear);
-        self.ended(report.stop(), report.outcome(), None, Some(&report));
-        self.fill(&report);
+        let report = self.end_unsent(StopReason::DeadlineTooNear);
         Err(RetryError::DeadlineExceeded(Failure::new(report, self.key(), None, None)).into())
     }
 
     /// Nothing was sent, because the server asked others to wait for longer than this operation can.
     fn held_back(mut self, held_back: HeldBack) -> Result<Response> {
         self.hint = Some(held_back.wait);
-        let report = self.report_without_attempt(held_back.limit);
-        self.fill(&report);
+        let report = self.end_unsent(held_back.limit);
         Err(RetryError::CoolingDown(Failure::new(report, self.key(), None, None)).into())
+    }
+
+    /// Tells everybody about an operation of which nothing was sent.
+    fn end_unsent(&mut self, stop: StopReason) -> RetryReport {
+        let report = self.report_as(stop, self.outcome_by_evidence(), None);
+        self.ended(stop, report.outcome(), None, Some(&report));
+        self.fill(&report);
+        report
     }
 
     /// Nothing was sent, because the first attempt could not be supplied.
     fn unsupplied(mut self, error: ReplayError) -> Result<Response> {
-        let report = self.report_without_attempt(StopReason::Misused);
-        self.ended(report.stop(), report.outcome(), None, Some(&report));
-        self.fill(&report);
+        self.end_unsent(StopReason::Misused);
         Err(RetryError::Misused(Misuse::FactoryFailed(Box::new(error))).into())
     }
 
@@ -626,10 +629,6 @@ impl<'a> Run<'a> {
 
     fn report(&self, attempt: &Attempt, stop: StopReason, outcome: Outcome) -> RetryReport {
         self.report_as(stop, outcome, attempt.key_answer)
-    }
-
-    fn report_without_attempt(&self, stop: StopReason) -> RetryReport {
-        self.report_as(stop, self.outcome_by_evidence(), None)
     }
 
     fn report_as(&self, stop: StopReason, outcome: Outcome, key_answer: Option<KeyAnswer>) -> RetryReport {

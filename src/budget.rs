@@ -131,6 +131,7 @@ impl BudgetAccount<'_> {
     }
 
     /// How many whole resends are left, for the log.
+    #[cfg_attr(not(any(feature = "tracing", feature = "metrics")), expect(dead_code, reason = "only telemetry asks"))]
     pub(crate) fn left(self, now: Instant) -> u64 {
         self.ledgers.balance(self.key, now)
     }

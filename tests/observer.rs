@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, RequestBuilder};
 use reqwest_safe_retry::{
-    CorrelationId, Deadline, Decided, Draw, Endpoint, KeyContract, Observer, Operation, Outcome, ProbeVerdict, ReportSlot, RetryBudget,
-    RetryPolicy, RetryReport, SafeRetry, SendWitness, Situation, StatusProbe, StopReason,
+    Cooldown, CorrelationId, Deadline, Decided, Draw, Endpoint, HoldsBack, KeyContract, Observer, Operation, Outcome, ProbeVerdict,
+    ReportSlot, RetryBudget, RetryPolicy, RetryReport, SafeRetry, SendWitness, Situation, StatusProbe, StopReason,
     policy::BudgetLimits,
     testing::{Draws, Scripted, Step},
 };
@@ -147,6 +147,22 @@ async fn what_never_reached_the_network_ends_too() {
     let stops: Vec<StopReason> = trace.ends.lock().unwrap().iter().map(RetryReport::stop).collect();
     assert_eq!(stops, [StopReason::DeadlineTooNear, StopReason::Misused]);
     assert!(trace.lines.lock().unwrap().is_empty(), "nothing was sent, so nothing was decided");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_held_back_by_a_shared_cooldown_ends_too() {
+    let trace = Trace::default();
+    let shared = Cooldown::new().holding_back(HoldsBack::FirstSendsToo);
+    let client = client(
+        SafeRetry::new().with_shared_cooldown(shared).with_observer(trace.clone()),
+        [Step::status(503).with_header("retry-after", "90")],
+    );
+    for _ in 0..2 {
+        let _any = client.get(URL).with_extension(Deadline::after(Duration::from_secs(10))).send().await;
+    }
+    let ends = trace.ends.lock().unwrap();
+    let told: Vec<(usize, StopReason)> = ends.iter().map(|report| (report.attempts().len(), report.stop())).collect();
+    assert_eq!(told, [(1, StopReason::DeadlineTooNear), (0, StopReason::DeadlineTooNear)]);
 }
 
 struct Panics;
