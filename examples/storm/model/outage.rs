@@ -6,11 +6,11 @@
 //! has given up: it works on what nobody waits for any more, and that is how a storm outlives its cause.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::StatusCode;
 use reqwest_safe_retry::policy::{
-    Backoff, BudgetLimits, Decision, Draw, Effect, Evidence, Jitter, RetryPolicy, Signal, Situation, TokenBucket,
+    Backoff, BudgetLimits, Decision, Effect, Evidence, Jitter, RetryPolicy, Signal, Situation, TokenBucket,
     defaults::{BACKOFF, THROTTLE_BACKOFF},
 };
 
@@ -63,12 +63,15 @@ pub(crate) enum Behaviour {
     Jittered,
     /// This crate's defaults.
     Budget,
-    /// And what the server asked of one holds back all of its instance.
+    /// And what the server asked of one operation holds back the resends of its whole instance.
     CoolDown,
+    /// First sends too: they wait within their deadline, or fail at once.
+    CoolDownOfAll,
 }
 
 impl Behaviour {
-    pub(crate) const ALL: [Self; 6] = [Self::NoResends, Self::AtOnce, Self::Unjittered, Self::Jittered, Self::Budget, Self::CoolDown];
+    pub(crate) const ALL: [Self; 7] =
+        [Self::NoResends, Self::AtOnce, Self::Unjittered, Self::Jittered, Self::Budget, Self::CoolDown, Self::CoolDownOfAll];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -77,7 +80,8 @@ impl Behaviour {
             Self::Unjittered => "Backoff, no jitter",
             Self::Jittered => "Backoff, full jitter",
             Self::Budget => "Full jitter + budget",
-            Self::CoolDown => "… + shared cool-down",
+            Self::CoolDown => "Budget + cool-down",
+            Self::CoolDownOfAll => "… of first sends too",
         }
     }
 
@@ -88,20 +92,20 @@ impl Behaviour {
             Self::NoResends => RetryPolicy::DEFAULT.with_attempts(1),
             Self::AtOnce => with(NO_PAUSE, NO_PAUSE),
             Self::Unjittered => with(BACKOFF.with_jitter(Jitter::None), THROTTLE_BACKOFF.with_jitter(Jitter::None)),
-            Self::Jittered | Self::Budget | Self::CoolDown => RetryPolicy::DEFAULT,
+            Self::Jittered | Self::Budget | Self::CoolDown | Self::CoolDownOfAll => RetryPolicy::DEFAULT,
         }
     }
 
     fn budget(self) -> BudgetLimits {
         match self {
             Self::NoResends | Self::AtOnce | Self::Unjittered | Self::Jittered => BudgetLimits::UNLIMITED,
-            Self::Budget | Self::CoolDown => BudgetLimits::DEFAULT,
+            Self::Budget | Self::CoolDown | Self::CoolDownOfAll => BudgetLimits::DEFAULT,
         }
     }
 
-    /// Whether the refusals of the outage carry `Retry-After: 30`.
+    /// What the refusals of the outage ask for: only these two would share it.
     fn hint(self) -> Option<Duration> {
-        (self == Self::CoolDown).then_some(RETRY_AFTER)
+        matches!(self, Self::CoolDown | Self::CoolDownOfAll).then_some(RETRY_AFTER)
     }
 }
 
@@ -124,20 +128,22 @@ pub(crate) struct Storm {
     pub(crate) behaviour: Behaviour,
     pub(crate) scene: Scene,
     pub(crate) seconds: Vec<Second>,
-    /// Sends of an instance before the end of what its server had asked.
-    sent_too_early: u32,
+    /// Pauses that would end before what the server had asked.
+    too_early: u32,
 }
 
 impl Storm {
-    /// Seconds from the end of the outage until operations succeed again, and go on to. `None`: not within the run.
+    /// Seconds from the end of the outage until nine of ten operations succeed, and go on to; `None`: not within the run.
     pub(crate) fn recovery(&self) -> Option<u32> {
-        let last_bad = self.settled().iter().rposition(|second| f64::from(second.healed) < 0.9 * f64::from(second.operations))? as u32 + 1;
-        (last_bad + 10 < self.settled().len() as u32).then(|| last_bad.saturating_sub(ENDS))
+        let settled = &self.seconds[..self.settled() as usize];
+        let served = |second: &Second| second.healed * 10 >= second.operations * 9;
+        let since = settled.iter().rposition(|second| !served(second)).map_or(0, |last| last as u32 + 1);
+        (since + 10 < self.settled()).then(|| since.saturating_sub(ENDS))
     }
 
-    /// The seconds whose operations have all ended.
-    pub(crate) fn settled(&self) -> &[Second] {
-        &self.seconds[..self.scene.seconds as usize - DEADLINE.as_secs() as usize]
+    /// How many seconds there are whose operations have all ended.
+    pub(crate) fn settled(&self) -> u32 {
+        self.scene.seconds - DEADLINE.as_secs() as u32
     }
 
     /// Requests sent for each operation, in these seconds.
@@ -150,12 +156,73 @@ impl Storm {
         1.0 - self.sum(from, to, |second| second.healed) / self.sum(from, to, |second| second.operations)
     }
 
+    /// The most requests sent in a second.
     pub(crate) fn peak(&self) -> u32 {
         self.seconds.iter().map(|second| second.sends).max().unwrap_or_default()
     }
 
     fn sum(&self, from: u32, to: u32, of: impl Fn(&Second) -> u32) -> f64 {
         self.seconds[from as usize..to as usize].iter().map(|second| f64::from(of(second))).sum()
+    }
+}
+
+/// What the picture has to show, of one run of each behaviour.
+pub(crate) fn claims(storms: &[Storm]) -> Vec<Claim> {
+    storms.iter().flat_map(claims_of).collect()
+}
+
+fn claims_of(storm: &Storm) -> Vec<Claim> {
+    let calm = storm.failed(0, BEGINS - DEADLINE.as_secs() as u32);
+    let (out, after) = (storm.load(BEGINS, ENDS), storm.failed(ENDS + 30, storm.settled()));
+    let recovery = storm.recovery().map_or(f64::INFINITY, f64::from);
+    let says = |what| format!("{}: {what}", storm.behaviour.name());
+    let heals_bad_luck = Claim::at_most(says("share that fails before the outage"), calm, 0.001);
+    let comes_back_within = |seconds| Claim::at_most(says("seconds to recover"), recovery, seconds);
+    match storm.behaviour {
+        Behaviour::NoResends => vec![
+            Claim::within(says("share that fails before the outage"), calm, 0.5 * BAD_LUCK..=2.0 * BAD_LUCK),
+            comes_back_within(10.0),
+        ],
+        Behaviour::AtOnce | Behaviour::Unjittered | Behaviour::Jittered => vec![
+            heals_bad_luck,
+            Claim::at_least(says("requests for an operation in the outage"), out, 2.5),
+            Claim::at_least(says("share that fails half a minute after the outage and ever since"), after, 0.9),
+        ],
+        Behaviour::Budget => {
+            let BudgetTerms { granted, promised } = storm.budget_terms();
+            vec![heals_bad_luck, comes_back_within(15.0), Claim::at_most(says("resends in the outage, as promised"), granted, promised)]
+        }
+        Behaviour::CoolDown => vec![
+            heals_bad_luck,
+            comes_back_within(10.0),
+            Claim::at_most(says("requests for an operation in the outage"), out, 1.1),
+            Claim::at_most(says("pauses shorter than asked"), storm.too_early.into(), 0.0),
+        ],
+        Behaviour::CoolDownOfAll => vec![
+            heals_bad_luck,
+            comes_back_within(20.0), // those who were held back come together, and the budget breaks the wave
+            Claim::at_most(says("requests for an operation in the outage"), out, 0.25),
+            Claim::at_most(says("pauses shorter than asked"), storm.too_early.into(), 0.0),
+        ],
+    }
+}
+
+/// How many resends went out in the outage, and how many the budgets promised to let out at most.
+struct BudgetTerms {
+    granted: f64,
+    promised: f64,
+}
+
+impl Storm {
+    fn budget_terms(&self) -> BudgetTerms {
+        let limits = self.behaviour.budget();
+        let operations = |from| self.sum(from, ENDS, |second| second.operations);
+        let remembered = BEGINS - limits.memory().as_secs() as u32;
+        let reserves = self.scene.instances * (limits.reserve() + limits.refill_per_second() * (ENDS - BEGINS));
+        BudgetTerms {
+            granted: self.sum(BEGINS, ENDS, |second| second.sends) - operations(BEGINS),
+            promised: f64::from(limits.share()) / 1e6 * operations(remembered) + f64::from(reserves),
+        }
     }
 }
 
@@ -246,7 +313,7 @@ impl World {
             operations: Vec::new(),
             queue: VecDeque::new(),
             server: Server::Idle,
-            storm: Storm { behaviour, scene, seconds: vec![Second::default(); scene.seconds as usize], sent_too_early: 0 },
+            storm: Storm { behaviour, scene, seconds: vec![Second::default(); scene.seconds as usize], too_early: 0 },
         }
     }
 
@@ -322,9 +389,13 @@ impl World {
         let instance = &mut self.instances[operation.instance];
         let elapsed = now - operation.started;
         let wait = instance.cooling_until.saturating_sub(now);
-        if !wait.is_zero() {
+        let concerned = operation.sends > 0 || self.storm.behaviour == Behaviour::CoolDownOfAll;
+        if concerned && !wait.is_zero() {
             match self.policy.hold_back(wait, elapsed, DEADLINE.saturating_sub(elapsed), draw) {
-                Ok(pause) => self.agenda.plan(pause, Event::Send(index)),
+                Ok(pause) => {
+                    self.storm.too_early += u32::from(pause < wait);
+                    self.agenda.plan(pause, Event::Send(index));
+                }
                 Err(_) => operation.state = State::Ended,
             }
             return;
@@ -383,6 +454,7 @@ impl World {
         if let Decision::Resend(permit) = self.policy.decide(&situation) {
             if instance.bucket.withdraw(self.agenda.instant()).is_some() {
                 operation.state = State::Pausing;
+                self.storm.too_early += u32::from(asked.is_some_and(|wait| permit.pause() < wait));
                 self.agenda.plan(permit.pause(), Event::Send(attempt.operation));
             }
         }
