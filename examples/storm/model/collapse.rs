@@ -16,6 +16,8 @@ const SLOWER_BY: Duration = Duration::from_millis(10);
 const ATTEMPT_LIMIT: Duration = Duration::from_secs(3);
 const UNTIL: Duration = Duration::from_secs(80);
 
+pub(crate) const CELLS: usize = Trigger::ALL.len() * Client::ALL.len();
+
 /// What overloads the server for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trigger {
@@ -28,7 +30,7 @@ pub(crate) enum Trigger {
 impl Trigger {
     pub(crate) const ALL: [Self; 2] = [Self::Spike, Self::Ramp];
 
-    pub(crate) fn published_as(self) -> &'static str {
+    fn published_as(self) -> &'static str {
         match self {
             Self::Spike => "spike",
             Self::Ramp => "ramp",
@@ -132,6 +134,16 @@ pub(crate) struct Cell {
     pub(crate) stuck: f64,
 }
 
+impl Cell {
+    /// The published share, where there is one.
+    pub(crate) fn published(&self) -> Option<f64> {
+        let kind = self.client.published_as()?;
+        let rows = published::collapse(self.trigger.published_as());
+        let row = published::row(&rows, |row| row["kind"] == kind);
+        Some(published::number(row, "stuck_after_spike") / published::number(row, "runs"))
+    }
+}
+
 /// All cells, each of so many runs. `ran` is called after each run.
 pub(crate) fn table(runs: u32, ran: impl Fn()) -> Vec<Cell> {
     let cells = Trigger::ALL.iter().flat_map(|&trigger| Client::ALL.map(|client| (trigger, client)));
@@ -223,11 +235,7 @@ pub(crate) fn claims(cells: &[Cell], runs: u32) -> Vec<Claim> {
         .iter()
         .map(|cell| {
             let what = format!("{:?}, {:?}, share of runs stuck", cell.trigger, cell.client);
-            let theirs = cell.client.published_as().map_or(0.0, |kind| {
-                let rows = published::collapse(cell.trigger.published_as());
-                let row = published::row(&rows, |row| row["kind"] == kind);
-                published::number(row, "stuck_after_spike") / published::number(row, "runs")
-            });
+            let theirs = cell.published().unwrap_or(0.0); // our defaults have to cure both
             // Three standard errors of the difference of two shares, theirs of 20 runs.
             let allowed = 3.0 * (theirs * (1.0 - theirs) * (1.0 / 20.0 + 1.0 / f64::from(runs))).sqrt();
             Claim::within(what, cell.stuck, theirs - allowed..=theirs + allowed)

@@ -18,6 +18,8 @@ const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(10), CAP);
 /// How many clients compete.
 pub(crate) const CROWDS: [usize; 5] = [10, 50, 100, 150, 190];
 
+pub(crate) const CELLS: usize = CROWDS.len() * Algorithm::ALL.len();
+
 /// How long a client pauses after a lost race.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Algorithm {
@@ -33,7 +35,7 @@ impl Algorithm {
     pub(crate) const ALL: [Self; 5] = [Self::None, Self::Exponential, Self::EqualJitter, Self::FullJitter, Self::Decorrelated];
 
     /// As in the published table.
-    pub(crate) fn published_as(self) -> &'static str {
+    fn published_as(self) -> &'static str {
         match self {
             Self::None => "None",
             Self::Exponential => "Exponential",
@@ -156,9 +158,8 @@ pub(crate) fn claims(cells: &[Cell], runs: u32) -> Vec<Claim> {
     }
     for clients in CROWDS.into_iter().filter(|&clients| clients >= 50) {
         let to_full = |algorithm, of: fn(&Cell) -> f64| {
-            let [ours, full] = [algorithm, Algorithm::FullJitter].map(|algorithm| {
-                cells.iter().find(|cell| (cell.algorithm, cell.clients) == (algorithm, clients)).map_or(f64::NAN, of)
-            });
+            let [ours, full] = [algorithm, Algorithm::FullJitter]
+                .map(|algorithm| cells.iter().find(|cell| (cell.algorithm, cell.clients) == (algorithm, clients)).map_or(f64::NAN, of));
             ours / full
         };
         let calls = |algorithm| to_full(algorithm, |cell| cell.calls);

@@ -22,6 +22,8 @@ const AT_ONCE: Backoff = Backoff::doubling(Duration::ZERO, Duration::ZERO);
 /// The share of attempts that fail.
 pub(crate) const RATES: [f64; 9] = [0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0];
 
+pub(crate) const CELLS: usize = RATES.len() * Strategy::ALL.len();
+
 /// What a client does about a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Strategy {
@@ -35,7 +37,7 @@ pub(crate) enum Strategy {
 impl Strategy {
     pub(crate) const ALL: [Self; 4] = [Self::NoResends, Self::ThreeResends, Self::Bucket, Self::Breaker];
 
-    pub(crate) fn published_as(self) -> &'static str {
+    fn published_as(self) -> &'static str {
         match self {
             Self::NoResends => "no_retries",
             Self::ThreeResends => "three_retries",
@@ -95,6 +97,16 @@ pub(crate) struct Cell {
     calls: f64,
 }
 
+impl Cell {
+    /// What the published table says here.
+    pub(crate) fn published(&self, column: &str) -> f64 {
+        let rows = published::failures();
+        let strategy = self.strategy.published_as();
+        let row = published::row(&rows, |row| row["strategy"] == strategy && published::number(row, "failure_rate") == self.rate);
+        published::number(row, column)
+    }
+}
+
 /// All cells. `ran` is called after each.
 pub(crate) fn table(ran: impl Fn()) -> Vec<Cell> {
     let cells = RATES.iter().flat_map(|&rate| Strategy::ALL.map(|strategy| (rate, strategy)));
@@ -112,8 +124,7 @@ fn run(rate: f64, strategy: Strategy) -> Cell {
     let mut agenda = Agenda::new();
     let policy = strategy.policy();
     let born = agenda.instant();
-    let mut clients: Vec<_> =
-        (0..CLIENTS).map(|_| Client { bucket: TokenBucket::new(BUCKET, born), calls: 0.0, failures: 0.0 }).collect();
+    let mut clients: Vec<_> = (0..CLIENTS).map(|_| Client { bucket: TokenBucket::new(BUCKET, born), calls: 0.0, failures: 0.0 }).collect();
     let (mut calls, mut sends, mut successes) = (0_u32, 0_u32, 0_u32);
     for client in 0..CLIENTS {
         agenda.plan(chance.gap(CALLS_A_SECOND), Event::Start(client));
@@ -155,16 +166,14 @@ fn run(rate: f64, strategy: Strategy) -> Cell {
 
 /// Each cell against the published one and the closed forms, and what the article concludes.
 pub(crate) fn claims(cells: &[Cell]) -> Vec<Claim> {
-    let rows = published::failures();
     let mut claims = Vec::new();
     for cell in cells {
         let Cell { rate, strategy, success, load, calls } = *cell;
         let at = |what: &str| format!("{strategy:?} at {:.0} % failing, {what}", rate * 100.0);
-        let row = published::row(&rows, |row| row["strategy"] == strategy.published_as() && published::number(row, "failure_rate") == rate);
         // Five standard errors of a share of 30 000 calls, on both sides: sqrt(2 · 1/4 / 30 000) · 5.
         let about = |theirs: f64| theirs - 0.021..=theirs + 0.021;
-        claims.push(Claim::within(at("share that succeeds"), success, about(published::number(row, "success_ratio"))));
-        claims.push(Claim::within(at("sends for a call"), load, about(published::number(row, "load_ratio"))));
+        claims.push(Claim::within(at("share that succeeds"), success, about(cell.published("success_ratio"))));
+        claims.push(Claim::within(at("sends for a call"), load, about(cell.published("load_ratio"))));
         let of = |strategy| cells.iter().find(|cell| (cell.rate, cell.strategy) == (rate, strategy));
         match strategy {
             Strategy::NoResends => claims.push(Claim::within(at("no call is sent twice"), load, 1.0..=1.0)),

@@ -179,10 +179,9 @@ fn claims_of(storm: &Storm) -> Vec<Claim> {
     let heals_bad_luck = Claim::at_most(says("share that fails before the outage"), calm, 0.001);
     let comes_back_within = |seconds| Claim::at_most(says("seconds to recover"), recovery, seconds);
     match storm.behaviour {
-        Behaviour::NoResends => vec![
-            Claim::within(says("share that fails before the outage"), calm, 0.5 * BAD_LUCK..=2.0 * BAD_LUCK),
-            comes_back_within(10.0),
-        ],
+        Behaviour::NoResends => {
+            vec![Claim::within(says("share that fails before the outage"), calm, 0.5 * BAD_LUCK..=2.0 * BAD_LUCK), comes_back_within(10.0)]
+        }
         Behaviour::AtOnce | Behaviour::Unjittered | Behaviour::Jittered => vec![
             heals_bad_luck,
             Claim::at_least(says("requests for an operation in the outage"), out, 2.5),
