@@ -3,7 +3,7 @@
 //! Thousands of simulated clients on virtual time, obeying the real policy and paying from the real budget. Three published simulations are
 //! reproduced, then an outage is: each prints a table, is drawn as SVG, and is held to its claims; the exit code tells.
 //!
-//! `--quick` runs less often, within accordingly wider tolerances. [`model::outage`] is the file to read first.
+//! `--quick` runs less often, within accordingly wider tolerances, and a fifth of the outage's clients. [`model::outage`] is the file to read first.
 
 mod model;
 mod pictures;
@@ -24,10 +24,11 @@ struct Effort {
     contention: u32,
     collapse: u32,
     storms: u64,
+    scene: Scene,
 }
 
-const THOROUGH: Effort = Effort { contention: 100, collapse: 20, storms: 10 };
-const QUICK: Effort = Effort { contention: 10, collapse: 5, storms: 1 };
+const THOROUGH: Effort = Effort { contention: 100, collapse: 20, storms: 10, scene: Scene::FULL };
+const QUICK: Effort = Effort { contention: 10, collapse: 5, storms: 1, scene: Scene::SMALL };
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let (mut effort, mut out) = (THOROUGH, PathBuf::from("target/storm"));
@@ -41,7 +42,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     }
     std::fs::create_dir_all(&out)?;
 
-    let Effort { contention: races, collapse: collapses, storms } = effort;
+    let Effort { contention: races, collapse: collapses, storms, scene } = effort;
     let [contended, failing, collapsing] =
         [contention::CELLS as u64 * u64::from(races), failures::CELLS as u64, collapse::CELLS as u64 * u64::from(collapses)];
     let bar = ProgressBar::new(contended + failing + collapsing + storms * Behaviour::ALL.len() as u64);
@@ -55,7 +56,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     bar.set_message("collapse");
     let collapsing = collapse::table(collapses, ran);
     bar.set_message("outage");
-    let run = |seed| Behaviour::ALL.map(|behaviour| (outage::run(behaviour, Scene::FULL, seed), ran()).0);
+    let run = |seed| Behaviour::ALL.map(|behaviour| (outage::run(behaviour, scene, seed), ran()).0);
     let storms: Vec<_> = (1..=storms).map(run).collect();
     bar.finish_and_clear();
 
@@ -99,7 +100,7 @@ fn print_contention(cells: &[contention::Cell], runs: u32) {
 fn print_failures(cells: &[failures::Cell]) {
     println!("\nFailing attempts (Brooker): share of calls that succeed / requests for a call, published in brackets\n");
     print!("{:>7}", "failing");
-    failures::Strategy::ALL.iter().for_each(|strategy| print!("  {:<25}", format!("{strategy:?}")));
+    failures::Strategy::ALL.iter().for_each(|strategy| print!("  {:<27}", format!("{strategy:?}")));
     for row in cells.chunks(failures::Strategy::ALL.len()) {
         print!("\n{:>6.0}%", row.first().map_or(f64::NAN, |cell| 100.0 * cell.rate));
         for cell in row {
@@ -111,14 +112,14 @@ fn print_failures(cells: &[failures::Cell]) {
 }
 
 fn print_collapse(cells: &[collapse::Cell]) {
-    println!("\nCollapse (Brooker): share of runs that stay stuck after the trigger has gone, published in brackets\n");
+    println!("\nCollapse (Brooker): share of runs that are stuck after the trigger has gone (published) / late\n");
     print!("{:>7}", "");
-    collapse::Client::ALL.iter().for_each(|client| print!("  {:<13}", format!("{client:?}")));
+    collapse::Client::ALL.iter().for_each(|client| print!("  {:<18}", format!("{client:?}")));
     for row in cells.chunks(collapse::Client::ALL.len()) {
         print!("\n{:>7}", row.first().map_or(String::new(), |cell| format!("{:?}", cell.trigger)));
         for cell in row {
             let published = cell.published().map_or("  - ".into(), |stuck| format!("{stuck:.2}"));
-            print!("  {:<13}", format!("{:.2} ({published})", cell.stuck));
+            print!("  {:<18}", format!("{:.2} ({published}) / {:.2}", cell.stuck, cell.stuck_late));
         }
     }
     println!();

@@ -17,6 +17,10 @@ type Drawn = Result<(), Box<dyn Error>>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Panel<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
+/// The seconds shown, counted from the beginning of the outage.
+const FROM: f64 = -15.0;
+const TO: f64 = 75.0;
+
 const FONT: &str = "Helvetica, Arial, sans-serif";
 const INK: RGBColor = RGBColor(0x26, 0x2A, 0x30);
 const FAINT: RGBColor = RGBColor(0x6B, 0x72, 0x80);
@@ -24,6 +28,7 @@ const GRID: RGBColor = RGBColor(0xE5, 0xE7, 0xEB);
 const SHADE: RGBColor = RGBColor(0xE3, 0xE6, 0xEA);
 
 const GREY: RGBColor = RGBColor(0x59, 0x5F, 0x69);
+const LIGHT: RGBColor = RGBColor(0xA4, 0xA8, 0xAE);
 const VERMILLION: RGBColor = RGBColor(0xD5, 0x5E, 0x00);
 const ORANGE: RGBColor = RGBColor(0xE6, 0x9F, 0x00);
 const PURPLE: RGBColor = RGBColor(0xCC, 0x79, 0xA7);
@@ -62,8 +67,9 @@ pub(crate) fn load(file: &Path, storms: &[Storm]) -> Drawn {
     let root = SVGBackend::new(file, (1080, 650)).into_drawing_area();
     let Scene { instances, clients_each, offered, capacity, .. } = storms.first().ok_or("no storm")?.scene;
     let subtitle = format!(
-        "{} clients in {instances} instances start {offered} operations a second. The server, which can answer {capacity} requests a second, stalls for 30 s.",
-        thousands(instances * clients_each)
+        "{} clients in {instances} instances start {offered} operations a second. The server, which can answer {} requests a second, stalls for 30 s.",
+        thousands(instances * clients_each),
+        thousands(capacity)
     );
     let sheet = sheet(&root, "What reaches the server: requests a second", &subtitle)?;
     let (panels, legend) = sheet.split_vertically(535);
@@ -74,12 +80,10 @@ pub(crate) fn load(file: &Path, storms: &[Storm]) -> Drawn {
         panel.draw_series(AreaSeries::new(sends.iter().map(|&(at, sends)| (at, sends.max(full))), full, colour))?;
         panel.draw_series(LineSeries::new(sends, colour.stroke_width(2)))?;
         dashed(panel, full)?;
-        Ok(format!("{:.1} requests an operation afterwards", storm.load(ENDS + 30, storm.settled())))
+        let [out, after] = [(BEGINS, ENDS), (ENDS + 30, storm.settled())].map(|(from, to)| storm.load(from, to));
+        Ok(format!("{out:.1} requests for an operation in the outage, {after:.1} after"))
     })?;
-    legend_line(
-        &legend,
-        &[("outage", Mark::Block(SHADE)), ("capacity", Mark::Dashes), ("more than the server can answer", Mark::Block(VERMILLION))],
-    )?;
+    legend_line(&legend, &[("outage", Mark::Block(SHADE)), ("capacity", Mark::Dashes), ("more than it can answer", Mark::Block(GREY))])?;
     Ok(root.present()?)
 }
 
@@ -97,7 +101,10 @@ pub(crate) fn goodput(file: &Path, storms: &[Storm]) -> Drawn {
         dashed(panel, offered)?;
         Ok(storm.recovery().map_or("does not recover".into(), |seconds| format!("recovers in {seconds} s")))
     })?;
-    legend_line(&legend, &[("outage", Mark::Block(SHADE)), ("operations started", Mark::Dashes), ("answered in time", Mark::Block(BLUE))])?;
+    legend_line(
+        &legend,
+        &[("outage", Mark::Block(SHADE)), ("operations started", Mark::Dashes), ("answered in time", Mark::Block(LIGHT))],
+    )?;
     Ok(root.present()?)
 }
 
@@ -115,7 +122,7 @@ fn outage_panels(
         let outer = area.margin(4, 8, 10, 14);
         let mut chart = ChartBuilder::on(&outer);
         chart.margin_top(46).set_label_area_size(LabelAreaPosition::Left, 52).set_label_area_size(LabelAreaPosition::Bottom, 40);
-        let mut panel = chart.build_cartesian_2d(-20.0..90.0, 0.0..top)?;
+        let mut panel = chart.build_cartesian_2d(FROM..TO, 0.0..top)?;
         panel.draw_series([Rectangle::new([(0.0, 0.0), (f64::from(ENDS - BEGINS), top)], SHADE.filled())])?;
         let mut mesh = panel.configure_mesh();
         mesh.disable_x_mesh().light_line_style(TRANSPARENT).bold_line_style(GRID).axis_style(FAINT).label_style(text(12, FAINT));
@@ -137,11 +144,11 @@ fn outage_panels(
 fn series(storm: &Storm, of: impl Fn(&Second) -> u32) -> Vec<(f64, f64)> {
     let at = |second: usize| second as f64 + 0.5 - f64::from(BEGINS);
     let seconds = storm.seconds.iter().enumerate().map(|(second, counts)| (at(second), f64::from(of(counts))));
-    seconds.filter(|(at, _)| (-20.0..=90.0).contains(at)).collect()
+    seconds.filter(|(at, _)| (FROM..=TO).contains(at)).collect()
 }
 
 fn dashed(panel: &mut Panel<'_, '_>, height: f64) -> Drawn {
-    panel.draw_series(DashedLineSeries::new([(-20.0, height), (90.0, height)], 6, 4, INK.stroke_width(1)))?;
+    panel.draw_series(DashedLineSeries::new([(FROM, height), (TO, height)], 9, 7, INK.stroke_width(1)))?;
     Ok(())
 }
 
@@ -248,18 +255,13 @@ pub(crate) fn contention(file: &Path, cells: &[contention::Cell], runs: u32) -> 
     pair(
         file,
         "What jitter is for: clients that compete for one row",
-        "Each client wants one successful write under optimistic concurrency control (\"Exponential Backoff And Jitter\", AWS). Exponential leaves the right chart: 101 s.",
+        "Each client wants one successful write under optimistic concurrency control (\"Exponential Backoff And Jitter\", AWS). Exponential would leave the right chart: 101 s.",
         ("competing clients", 0.0..200.0),
-        [("calls, all clients together", 8500.0, lines(0).into()), ("seconds until all are done", 12.0, lines(1).map(below(12.0)).into())],
+        [
+            ("calls, all clients together", 8500.0, lines(0).into()),
+            ("seconds until all are done", 12.0, lines(1).into_iter().filter(|curve| curve.name != "exponential").collect()),
+        ],
     )
-}
-
-/// What leaves the chart is not drawn.
-fn below(top: f64) -> impl Fn(Curve) -> Curve {
-    move |curve| {
-        let kept = |points: Vec<(f64, f64)>| points.into_iter().filter(|&(_, height)| height <= top).collect();
-        Curve { ours: kept(curve.ours), theirs: kept(curve.theirs), ..curve }
-    }
 }
 
 /// Brooker's simulation: load and success against the share of attempts that fail.

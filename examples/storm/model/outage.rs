@@ -41,7 +41,7 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) const FULL: Self = Self { instances: 50, clients_each: 60, offered: 600, capacity: 1000, seconds: 180 };
-    /// For unoptimised tests.
+    /// A fifth of it, for quick runs.
     pub(crate) const SMALL: Self = Self { instances: 10, clients_each: 60, offered: 120, capacity: 200, seconds: 120 };
 
     fn service(&self) -> Duration {

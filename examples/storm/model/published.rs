@@ -25,12 +25,12 @@ pub(crate) fn number(row: &Value, name: &str) -> f64 {
     row[name].as_f64().unwrap_or_else(|| panic!("no {name} in {row}"))
 }
 
-/// The row in which `name` says `value`.
+/// The row that fits.
 ///
 /// # Panics
 /// As [`number`].
-pub(crate) fn row<'a>(rows: &'a [Value], mut fits: impl FnMut(&Value) -> bool) -> &'a Value {
-    rows.iter().find(|row| fits(row)).unwrap_or_else(|| panic!("a published row is missing"))
+pub(crate) fn row(rows: &[Value], fits: impl FnMut(&&Value) -> bool) -> &Value {
+    rows.iter().find(fits).unwrap_or_else(|| panic!("a published row is missing"))
 }
 
 fn rows(file: &str, pointer: &str) -> Vec<Value> {
