@@ -354,7 +354,7 @@ impl<'a> Run<'a> {
         }
         token.spend();
         self.probes = self.probes.saturating_add(1);
-        let look = self.look(attempt.ended, supply, self.plan.deadline).await;
+        let look = self.look(attempt.ended, supply, self.probe_until()).await;
         attempt.waits_from = Instant::now();
         match look {
             Look::Applied(response) => Probed::Applied(attempt, response),
@@ -455,6 +455,12 @@ impl<'a> Run<'a> {
         self.finish(attempt, StopReason::AnswerIsFinal)
     }
 
+    /// The deadline; where there is none, what is left of the window, so that a probe that hangs cannot hang the operation.
+    fn probe_until(&self) -> Deadline {
+        let window = || Deadline::after(self.plan.policy.window().saturating_sub(self.started.elapsed()));
+        if self.plan.deadline.instant().is_some() { self.plan.deadline } else { window() }
+    }
+
     /// The deadline itself, whose last tenth was kept free; a tenth of the window where there is none.
     fn last_look_until(&self) -> Deadline {
         if self.plan.deadline.instant().is_some() { self.plan.deadline } else { Deadline::after(self.plan.policy.window() / 10) }
@@ -529,6 +535,8 @@ impl<'a> Run<'a> {
             attempt.status,
             Some(StatusCode::NOT_FOUND | StatusCode::CONFLICT | StatusCode::GONE | StatusCode::PRECONDITION_FAILED)
         );
+        // The marker proves whose result this is: the first copy's, and that was ours.
+        let echo = echo && attempt.key_answer != Some(KeyAnswer::Replayed);
         let answered = attempt.status.is_some();
         match (answered, reason) {
             (true, StopReason::AnswerIsFinal) if echo && self.followed_unknown && self.plan.is_write => Outcome::AnsweredAfterUnknown,
