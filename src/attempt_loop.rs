@@ -1,6 +1,6 @@
 //! The loop: send, decide, obey. It holds no opinion about statuses or methods.
 
-use std::{mem, time::Duration};
+use std::{mem, pin::pin, time::Duration};
 
 use http::{Extensions, HeaderName, Method, StatusCode};
 use reqwest::{Request, Response, Url};
@@ -97,15 +97,12 @@ impl Plan<'_> {
 }
 
 /// Runs one operation to its end.
-pub(crate) fn run<'a>(
-    plan: &'a Plan<'a>,
-    request: Request,
-    extensions: &'a mut Extensions,
-    next: Next<'a>,
-) -> impl Future<Output = Result<Response>> + 'a {
+pub(crate) async fn run(plan: &Plan<'_>, request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
     let run = Run::new(plan, &request, extensions, next);
     let span = run.watched.span();
-    span.cover(run.run(request))
+    // Pinned where it is: moving the operation into its span would copy all of it.
+    let operation = pin!(run.run(request));
+    span.cover(operation).await
 }
 
 /// The error of a request that was used wrongly: nothing was sent, and a report without attempts says so.
