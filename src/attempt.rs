@@ -11,11 +11,11 @@ use reqwest_middleware::{Error, Next};
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
-    attempt_loop::Plan,
     body::{self, Loss, Read},
     deadline::Deadline,
     endpoint::{Answer, Endpoint, Verdict},
     evidence,
+    plan::Plan,
     policy::{Evidence, InvalidHint, KeyAnswer, Signal},
     report::{Cause, TimeLimit},
     vendor_hints::Veto,

@@ -82,6 +82,8 @@ mod operation_key;
 #[cfg(feature = "middleware")]
 mod origin;
 #[cfg(feature = "middleware")]
+mod plan;
+#[cfg(feature = "middleware")]
 pub mod presets;
 #[cfg(feature = "middleware")]
 mod probe;

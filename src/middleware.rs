@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::{
     attempt,
     attempt_headers::AttemptHeaders,
-    attempt_loop::{self, Plan},
+    attempt_loop,
     budget::RetryBudget,
     catalog::EndpointCatalog,
     cooldown::Cooldown,
@@ -21,6 +21,7 @@ use crate::{
     error::Misuse,
     observe::{self, Observer, Telemetry},
     operation_key::OperationKey,
+    plan::Plan,
     policy::{BudgetLimits, Effect, RetryPolicy},
     report::ReportSlot,
     reuse_guard::ReuseGuard,

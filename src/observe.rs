@@ -33,11 +33,11 @@ pub use observer::{Decided, Observer};
 
 use crate::{
     attempt::Attempt,
-    attempt_loop::Plan,
     deadline::Deadline,
     drain::Drained,
     endpoint::Endpoint,
     origin::Origin,
+    plan::Plan,
     policy::{Decision, Evidence, ResendPermit, Situation, StopReason},
     report::{AttemptRecord, Outcome, ProbeRecord, RetryReport},
 };

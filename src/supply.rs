@@ -4,7 +4,7 @@ use http::{Extensions, HeaderName};
 use reqwest::Request;
 
 use crate::{
-    attempt_loop::Plan,
+    plan::Plan,
     policy::{BodySupply, ResendPermit},
     replay::{self, ReplayBody, ReplayError, ReplayRequest},
 };

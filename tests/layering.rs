@@ -83,7 +83,7 @@ fn the_wall_clock_is_read_in_two_places() {
 #[test]
 fn chance_is_asked_for_in_three_places() {
     // For jitter, for keys, and for correlation ids.
-    assert_eq!(files_naming("src", &["rand::"]), ["attempt_loop.rs", "correlation.rs", "key_source.rs"]);
+    assert_eq!(files_naming("src", &["rand::"]), ["correlation.rs", "key_source.rs", "plan.rs"]);
 }
 
 #[test]

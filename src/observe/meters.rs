@@ -15,10 +15,10 @@ use super::{
 };
 use crate::{
     attempt::Attempt,
-    attempt_loop::Plan,
     drain::Drained,
     endpoint::Endpoint,
     origin::Origin,
+    plan::Plan,
     policy::{ResendPermit, StopReason},
     report::{Outcome, ProbeRecord},
 };

@@ -12,10 +12,10 @@ use super::{
 };
 use crate::{
     attempt::Attempt,
-    attempt_loop::Plan,
     deadline::Deadline,
     endpoint::Endpoint,
     operation_key::OperationKey,
+    plan::Plan,
     policy::{Evidence, ResendPermit},
     report::{Cause, ProbeRecord, RetryReport},
 };
