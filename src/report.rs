@@ -23,7 +23,7 @@ use crate::{
 /// What became of one operation: its attempts, why it ended and what is known about its effect.
 ///
 /// It stands in the extensions of the response ([`RetryReport::of`]), in every [`RetryError`](crate::RetryError) and in the request's
-/// [`ReportSlot`]. `Display` prints it as a timeline, one line for each attempt and probe; the feature `serde` serialises it, durations as
+/// [`ReportSlot`]. `Display` prints it as a timeline: a table with a row for each attempt and probe, and the outcome; the feature `serde` serialises it, durations as
 /// whole milliseconds (`took_ms`), statuses as numbers, reasons by their names. Clones share one allocation.
 ///
 /// It holds no URL, header or key: method, origin and the caller's own names (endpoint, correlation id) are all it tells of the request.
@@ -386,6 +386,29 @@ impl ReportSlot {
 
     pub(crate) fn fill(&self, report: RetryReport) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Answered => "answered",
+            Self::AnsweredAfterUnknown => "answered, perhaps by the echo of an earlier success",
+            Self::Reconciled => "looked up: it happened",
+            Self::Unprocessed => "it did not happen",
+            Self::Unknown => "unknown whether it happened",
+        })
+    }
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Applied => "it happened",
+            Self::Absent => "no trace of it",
+            Self::InProgress => "in progress",
+            Self::Undecided => "could not tell",
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! What `decide` answers: return, resend, probe, or stop with a reason.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use super::Effect;
 
@@ -27,7 +27,7 @@ pub enum Decision {
 ///
 /// ```compile_fail
 /// use reqwest_safe_retry::policy::{ResendPermit, ResendReason};
-/// use std::time::Duration;
+/// use std::{fmt, time::Duration};
 /// let forged = ResendPermit { pause: Duration::ZERO, backoff: Duration::ZERO, reason: ResendReason::EffectRepeatable };
 /// ```
 ///
@@ -135,4 +135,36 @@ pub enum StopReason {
     Misused,
     /// The caller forbade resends for this request.
     Disabled,
+}
+
+impl fmt::Display for ResendReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ProvenUnprocessed => "the server cannot have acted",
+            Self::EffectRepeatable => "twice is as good as once",
+            Self::KeyDeduplicates => "the key makes it act once",
+            Self::ProbeFoundNothing => "the probe found no trace",
+        })
+    }
+}
+
+impl fmt::Display for StopReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AnswerIsFinal => "the answer is final",
+            Self::MayHaveHappened => "it may have happened",
+            Self::AttemptsSpent => "no attempts left",
+            Self::DeadlineTooNear => "the deadline comes first",
+            Self::WindowClosed => "the window closes first",
+            Self::BudgetSpent => "the budget is spent",
+            Self::KeyExpired => "the key may be forgotten",
+            Self::BodyConsumed => "the body cannot be sent twice",
+            Self::ProbeUndecided => "the probe could not tell",
+            Self::UnreadableHint => "the server's wait cannot be read",
+            Self::ServerForbade => "the server asked not to be sent it again",
+            Self::Broken => "sending it again cannot help",
+            Self::Misused => "the request was used wrongly",
+            Self::Disabled => "the caller allows no resend",
+        })
+    }
 }

@@ -1,5 +1,7 @@
 //! What one attempt came back with, and what that proves.
 
+use std::fmt;
+
 use http::StatusCode;
 
 /// What one attempt, or the probe after it, came back with: the fact a decision starts from.
@@ -70,6 +72,15 @@ impl Evidence {
     #[must_use]
     pub fn of_status(status: StatusCode) -> Self {
         if status == StatusCode::TOO_EARLY { Self::Unprocessed } else { Self::Unknown }
+    }
+}
+
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unprocessed => "not processed",
+            Self::Unknown => "unknown",
+        })
     }
 }
 
@@ -148,8 +159,8 @@ impl FromIterator<StatusCode> for RetryStatuses {
     }
 }
 
-impl std::fmt::Debug for RetryStatuses {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for RetryStatuses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.iter().map(|status| status.as_u16())).finish()
     }
 }

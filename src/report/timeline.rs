@@ -1,18 +1,19 @@
-//! A report as a person reads it: one line for each thing that happened, in order.
+//! A report as a person reads it: a table with a row for each thing that happened, in order, and the outcome below it.
 
-use std::fmt;
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
-use super::{AttemptRecord, Cause, ProbeRecord, RetryReport};
-use crate::policy::{Evidence, Signal};
+use super::{AttemptRecord, Cause, Found, Outcome, ProbeRecord, RetryReport};
+use crate::policy::{Evidence, Signal, StopReason};
 
-/// The timeline: what was sent when, what came back, what was waited for, and what is known in the end. Without a line break at the end.
+/// The timeline: what was sent when, what came back, what that proves, what was decided and why, and what is known in the end. Without a
+/// line break at the end.
 ///
 /// ```text
 /// POST https://api.example.com:443 "payments"
-///   attempt 1 at 0 ms, took 40 ms: 503, may have been processed; asked to wait 2 s; pause 2.1 s, 17.9 s left
-///   attempt 2 at 2.14 s, resent because KeyDeduplicates, took 35 ms: 200
-///   Answered, stopped by AnswerIsFinal after 2 attempts in 2.18 s, 17.8 s left
+///        at  attempt  signal              evidence    pause  time left  decision
+///   0.000 s  #1       503, wait 2.000 s   unknown   2.100 s   19.960 s  send again: the key makes it act once
+///   2.140 s  #2       200                 answered        –   17.825 s  done: the answer is final
+///   outcome  answered, after 2 attempts in 2.175 s, 17.825 s left
 /// ```
 impl fmt::Display for RetryReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -23,87 +24,130 @@ impl fmt::Display for RetryReport {
         if let Some(id) = self.correlation_id() {
             write!(f, " {id}")?;
         }
-        let mut before: Option<&AttemptRecord> = None;
-        for attempt in self.attempts() {
-            write!(f, "\n  {}", AttemptLine { attempt, before })?;
-            for probe in self.probes().iter().filter(|probe| probe.after_attempt == attempt.number) {
-                write!(f, "\n  {}", ProbeLine(probe))?;
-            }
-            before = Some(attempt);
+        self.table(f)?;
+        write!(f, "\n{:>1$}  {2}, ", "outcome", LEAST_WIDTH, self.outcome())?;
+        if self.attempts().is_empty() {
+            write!(f, "nothing was sent: {}", self.stop())?;
+        } else {
+            write!(f, "after {}", Counted(self.attempts().len(), "attempt"))?;
         }
-        write!(f, "\n  {:?}, stopped by {:?} after {}", self.outcome(), self.stop(), Counted(self.attempts().len(), "attempt"))?;
         if !self.probes().is_empty() {
             write!(f, " and {}", Counted(self.probes().len(), "probe"))?;
         }
-        write!(f, " in {}{}", Readable(self.took()), Left(self.time_left()))
+        write!(f, " in {}", Seconds(self.took()))?;
+        if self.time_left() == Duration::MAX { Ok(()) } else { write!(f, ", {} left", Seconds(self.time_left())) }
     }
 }
 
-struct AttemptLine<'a> {
-    attempt: &'a AttemptRecord,
-    before: Option<&'a AttemptRecord>,
-}
+const COLUMNS: usize = 7;
 
-impl fmt::Display for AttemptLine<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let attempt = self.attempt;
-        write!(f, "attempt {} at {}", attempt.number, Readable(attempt.started))?;
-        if let Some(reason) = self.before.and_then(AttemptRecord::resend) {
-            write!(f, ", resent because {reason:?}")?;
+type Row = [String; COLUMNS];
+
+const TITLES: [&str; COLUMNS] = ["at", "attempt", "signal", "evidence", "pause", "time left", "decision"];
+
+/// Of the first column, so that the timelines of different operations stand below each other.
+const LEAST_WIDTH: usize = 9;
+
+impl RetryReport {
+    fn table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rows: Vec<Row> = self.attempts().iter().flat_map(|attempt| self.rows_of(attempt)).collect();
+        if rows.is_empty() {
+            return Ok(());
         }
-        write!(f, ", took {}: ", Readable(attempt.took))?;
-        match attempt.status {
-            Some(status) => write!(f, "{}", status.as_u16())?,
-            None => write!(f, "{}", attempt.cause)?,
+        let mut widths = TITLES.map(str::len);
+        widths[0] = LEAST_WIDTH;
+        for row in &rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
         }
-        if attempt.status.is_some() && attempt.cause != Cause::Status {
-            write!(f, ", {}", attempt.cause)?;
+        line(f, &TITLES, &widths)?;
+        rows.iter().try_for_each(|row| line(f, &row.each_ref().map(String::as_str), &widths))
+    }
+
+    /// The row of an attempt, and those of the probes that asked about it. The last of them shows what was decided in the end.
+    fn rows_of(&self, attempt: &AttemptRecord) -> Vec<Row> {
+        let probes: Vec<&ProbeRecord> = self.probes().iter().filter(|probe| probe.after_attempt == attempt.number).collect();
+        let decision = |rows_below: usize| if rows_below > 0 { "ask the probe".to_owned() } else { self.decision(attempt) };
+        let none = || "–".to_owned();
+        let mut rows = vec![[
+            Seconds(attempt.started).to_string(),
+            format!("#{}", attempt.number),
+            attempt.came_back(),
+            self.proven(attempt),
+            attempt.pause.map_or_else(none, |pause| Seconds(pause).to_string()),
+            if attempt.time_left == Duration::MAX { none() } else { Seconds(attempt.time_left).to_string() },
+            decision(probes.len()),
+        ]];
+        for (asked, probe) in (1..).zip(&probes) {
+            rows.push([
+                Seconds(probe.started).to_string(),
+                "probe".to_owned(),
+                probe.found.to_string(),
+                probe.proven().to_owned(),
+                none(),
+                none(),
+                decision(probes.len().saturating_sub(asked)),
+            ]);
         }
-        match attempt.signal {
-            // What an answer or a failure means where its status or cause does not say it.
-            Signal::Final(_) => f.write_str(", final")?,
-            Signal::Resendable(_) => f.write_str(", worth another try")?,
-            Signal::KeyInUse => f.write_str(", the key is in use")?,
-            Signal::Forbidden => f.write_str(", asked not to be sent again")?,
-            Signal::Answered(_) | Signal::Failed | Signal::Broken | Signal::BodyLost(_) | Signal::ProbedAbsent => {}
+        rows
+    }
+
+    fn decision(&self, attempt: &AttemptRecord) -> String {
+        match (attempt.resend, self.stop()) {
+            (Some(reason), _) => format!("send again: {reason}"),
+            (None, StopReason::AnswerIsFinal) => format!("done: {}", StopReason::AnswerIsFinal),
+            (None, reason) => format!("stop: {reason}"),
         }
-        f.write_str(match attempt.evidence {
-            Evidence::Unprocessed => ", not processed",
-            Evidence::Unknown if attempt.is_success() => "",
-            Evidence::Unknown => ", may have been processed",
-        })?;
-        if let Some(hint) = attempt.hint {
-            write!(f, "; the server asked to wait {}", Readable(hint))?;
-        }
-        match attempt.pause {
-            Some(pause) => write!(f, "; pause {}{}", Readable(pause), Left(attempt.time_left)),
-            None => Ok(()),
+    }
+
+    /// After the operation's answer nobody asks whether its status proves anything.
+    fn proven(&self, attempt: &AttemptRecord) -> String {
+        let is_answer = attempt.resend.is_none() && self.stop() == StopReason::AnswerIsFinal && self.outcome() != Outcome::Reconciled;
+        match attempt.evidence {
+            Evidence::Unknown if is_answer => Outcome::Answered.to_string(),
+            evidence => evidence.to_string(),
         }
     }
 }
 
 impl AttemptRecord {
-    fn is_success(&self) -> bool {
-        self.cause == Cause::Status && self.status.is_some_and(|status| status.is_success())
+    /// What came back, and what it means where its status or cause does not say so.
+    fn came_back(&self) -> String {
+        let mut said = match self.status {
+            Some(status) if self.cause == Cause::Status => status.as_u16().to_string(),
+            Some(status) => format!("{}, {}", status.as_u16(), self.cause),
+            None => self.cause.to_string(),
+        };
+        said.push_str(match self.signal {
+            Signal::Final(_) => ", final",
+            Signal::Resendable(_) => ", can pass",
+            Signal::KeyInUse => ", key in use",
+            Signal::Forbidden => ", not again",
+            Signal::Answered(_) | Signal::Failed | Signal::Broken | Signal::BodyLost(_) | Signal::ProbedAbsent => "",
+        });
+        if let Some(hint) = self.hint {
+            said.push_str(&format!(", wait {}", Seconds(hint)));
+        }
+        said
     }
 }
 
-struct ProbeLine<'a>(&'a ProbeRecord);
-
-impl fmt::Display for ProbeLine<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(probe) = self;
-        write!(f, "probe at {}, took {}: {:?}", Readable(probe.started), Readable(probe.took), probe.found)
+impl ProbeRecord {
+    const fn proven(&self) -> &'static str {
+        match self.found {
+            Found::Applied => "processed",
+            Found::Absent => "not processed",
+            Found::InProgress | Found::Undecided => "unknown",
+        }
     }
 }
 
-/// No deadline, no word.
-struct Left(Duration);
-
-impl fmt::Display for Left {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 == Duration::MAX { Ok(()) } else { write!(f, ", {} left", Readable(self.0)) }
-    }
+fn line(f: &mut fmt::Formatter<'_>, cells: &[&str; COLUMNS], widths: &[usize; COLUMNS]) -> fmt::Result {
+    let [at, attempt, signal, evidence, pause, time_left, decision] = cells;
+    let [w_at, w_attempt, w_signal, w_evidence, w_pause, w_time_left, _] = widths;
+    write!(f, "\n{at:>w_at$}  {attempt:w_attempt$}  {signal:w_signal$}  {evidence:w_evidence$}  ")?;
+    write!(f, "{pause:>w_pause$}  {time_left:>w_time_left$}  {decision}")
 }
 
 struct Counted(usize, &'static str);
@@ -115,19 +159,12 @@ impl fmt::Display for Counted {
     }
 }
 
-/// Milliseconds below a second, seconds above.
-struct Readable(Duration);
+/// Seconds with three digits, so that columns of them align.
+struct Seconds(Duration);
 
-impl fmt::Display for Readable {
+impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.as_secs() {
-            0 => write!(f, "{} ms", self.0.subsec_millis()),
-            seconds => match self.0.subsec_millis() / 10 {
-                0 => write!(f, "{seconds} s"),
-                hundredths if hundredths % 10 == 0 => write!(f, "{seconds}.{} s", hundredths / 10),
-                hundredths => write!(f, "{seconds}.{hundredths:02} s"),
-            },
-        }
+        write!(f, "{}.{:03} s", self.0.as_secs(), self.0.subsec_millis())
     }
 }
 
@@ -138,7 +175,6 @@ mod tests {
     use http::{Method, StatusCode};
 
     use super::super::*;
-    use super::Readable;
 
     fn attempt(number: u32, started: u64, took: u64) -> AttemptRecord {
         AttemptRecord {
@@ -197,18 +233,7 @@ mod tests {
             time_left: Duration::from_millis(17_700),
         });
         let wanted = "POST https://api.example.com:443 \"payments\" checkout-7
-  attempt 1 at 0 ms, took 40 ms: 503, may have been processed; the server asked to wait 2 s; pause 2.1 s, 19.96 s left
-  attempt 2 at 2.14 s, resent because KeyDeduplicates, took 35 ms: closed by the peer, may have been processed; pause 80 ms, 17.82 s left
-  probe at 2.25 s, took 12 ms: Absent
-  attempt 3 at 2.26 s, resent because ProbeFoundNothing, took 33 ms: 200
-  Answered, stopped by AnswerIsFinal after 3 attempts and 1 probe in 2.3 s, 17.7 s left";
+WANTED";
         assert_eq!(report.to_string(), wanted);
-    }
-
-    #[test]
-    fn durations_are_short_at_every_size() {
-        for (millis, text) in [(0, "0 ms"), (999, "999 ms"), (1_000, "1 s"), (1_050, "1.05 s"), (1_100, "1.1 s"), (61_009, "61 s")] {
-            assert_eq!(Readable(Duration::from_millis(millis)).to_string(), text);
-        }
     }
 }
