@@ -107,9 +107,9 @@ mod vendor_hints;
 mod witness;
 
 pub use policy::{
-    Backoff, BodySupply, Decision, Draw, Effect, Evidence, Explanation, Hint, HintSpread, IdempotencyKey, InvalidHint, InvalidKey, Jitter,
-    KeyAnswer, KeyContract, KeyFormat, KeyScope, KeySource, Lapsed, Replays, ResendPermit, ResendReason, RetryPolicy, RetryStatuses,
-    Signal, Situation, StopReason, UnreadableHint,
+    AdaptiveLimits, Backoff, BodySupply, BudgetLimits, Decision, Draw, Effect, Evidence, Explanation, Hint, HintSpread, IdempotencyKey,
+    InvalidHint, InvalidKey, Jitter, KeyAnswer, KeyContract, KeyFormat, KeyScope, KeySource, Lapsed, Replays, ResendPermit, ResendReason,
+    RetryPolicy, RetryStatuses, Signal, Situation, StopReason, UnreadableHint,
 };
 
 #[cfg(feature = "middleware")]
@@ -129,7 +129,6 @@ pub use {
     middleware::{SafeRetry, Unmarked},
     observe::{Decided, Observer},
     origin::Origin,
-    policy::{AdaptiveLimits, BudgetLimits},
     probe::{Operation, ProbeVerdict, StatusProbe},
     replay::{ReplayBody, ReplayRequest},
     report::{AttemptRecord, Cause, Found, Outcome, ProbeRecord, ReportSlot, RetryReport, TimeLimit},
@@ -139,9 +138,10 @@ pub use {
     witness::SendWitness,
 };
 
+#[cfg(all(feature = "middleware", feature = "serde"))]
+pub use catalog::InvalidFile;
+
 /// The README's programs compile.
 #[cfg(all(doctest, feature = "middleware"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
-#[cfg(all(feature = "middleware", feature = "serde"))]
-pub use catalog::InvalidFile;

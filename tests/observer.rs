@@ -231,9 +231,10 @@ async fn a_report_is_json_with_milliseconds_and_numbers() {
     });
     assert_eq!(serde_json::to_value(&report).unwrap(), wanted);
     let timeline = "POST https://api.test:443 \"orders\" checkout-7
-  attempt 1 at 0 ms, took 40 ms: 503, may have been processed; the server asked to wait 2 s; pause 2 s, 19.96 s left
-  attempt 2 at 2.04 s, resent because KeyDeduplicates, took 0 ms: closed by the peer, may have been processed
-  Unknown, stopped by AttemptsSpent after 2 attempts in 2.04 s, 17.96 s left";
+       at  attempt  signal              evidence    pause  time left  decision
+  0.000 s  #1       503, wait 2.000 s   unknown   2.000 s   19.960 s  send again: the key makes it act once
+  2.040 s  #2       closed by the peer  unknown         –   17.960 s  stop: no attempts left
+  outcome  unknown whether it happened, after 2 attempts in 2.040 s, 17.960 s left";
     assert_eq!(report.to_string(), timeline);
 }
 

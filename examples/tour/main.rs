@@ -10,7 +10,6 @@ mod ink;
 mod orders;
 mod stories;
 mod story;
-mod timeline;
 mod upstream;
 
 use std::process::ExitCode;

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use reqwest::{Response, StatusCode};
 use reqwest_middleware::{Error, RequestBuilder};
-use reqwest_safe_retry::{Outcome, ReportSlot, RetryError, RetryReport};
+use reqwest_safe_retry::{ReportSlot, RetryError, RetryReport};
 use tokio::time::timeout;
 
+use crate::ink;
 use crate::orders::Tally;
 use crate::upstream::Upstream;
-use crate::{ink, timeline};
 
 /// Far above what any story takes.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -46,17 +46,6 @@ impl Told {
         match &self.result {
             Ok(response) => response.status().to_string(),
             Err(error) => error.to_string(),
-        }
-    }
-
-    fn outcome_in_words(&self) -> &'static str {
-        match self.report.outcome() {
-            Outcome::Answered => "answered",
-            Outcome::AnsweredAfterUnknown => "answered, perhaps the echo of an earlier success",
-            Outcome::Reconciled => "looked up: it happened",
-            Outcome::Unprocessed => "it did not happen",
-            Outcome::Unknown if self.report.method().is_safe() => "no answer, and nothing changed",
-            _ => "unknown: it may have happened",
         }
     }
 }
@@ -101,10 +90,11 @@ impl Ending {
     }
 
     fn print(&self) {
-        timeline::print(&self.told.report);
-        println!();
-        line("caller", &format!("{}, after {}", self.told.in_words(), timeline::seconds(self.told.took)));
-        line("outcome", self.told.outcome_in_words());
+        for (number, row) in self.told.report.to_string().lines().enumerate() {
+            // What is the same in each story: request and titles.
+            println!("{}", if number < 2 { ink::dim(row) } else { row.to_owned() });
+        }
+        line("caller", &format!("{}, after {}", self.told.in_words(), seconds(self.told.took)));
         line("database", &self.tally.in_words());
     }
 }
@@ -116,6 +106,10 @@ impl Tally {
         let seen: Vec<_> = seen.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| counted(count, what)).collect();
         format!("{}; the server saw {}", counted(self.orders, "order"), seen.join(", "))
     }
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.3} s", time.as_secs_f64())
 }
 
 fn line(label: &str, text: &str) {
@@ -155,7 +149,7 @@ impl Tour {
     }
 
     pub(crate) fn end(self) -> ExitCode {
-        let sum = format!("{} of {} stories came out as they say, in {}.", self.kept, self.told, timeline::seconds(self.began.elapsed()));
+        let sum = format!("{} of {} stories came out as they say, in {}.", self.kept, self.told, seconds(self.began.elapsed()));
         if self.kept == self.told {
             println!("\n\n{}\n", ink::green(&format!("✓ {sum}")));
             ExitCode::SUCCESS

@@ -10,9 +10,9 @@ use crate::policy::{Evidence, Signal, StopReason};
 ///
 /// ```text
 /// POST https://api.example.com:443 "payments"
-///        at  attempt  signal              evidence    pause  time left  decision
-///   0.000 s  #1       503, wait 2.000 s   unknown   2.100 s   19.960 s  send again: the key makes it act once
-///   2.140 s  #2       200                 answered        –   17.825 s  done: the answer is final
+///        at  attempt  signal             evidence    pause  time left  decision
+///   0.000 s  #1       503, wait 2.000 s  unknown   2.100 s   19.960 s  send again: the key makes it act once
+///   2.140 s  #2       200                answered        –   17.825 s  done: the answer is final
 ///   outcome  answered, after 2 attempts in 2.175 s, 17.825 s left
 /// ```
 impl fmt::Display for RetryReport {
@@ -233,7 +233,12 @@ mod tests {
             time_left: Duration::from_millis(17_700),
         });
         let wanted = "POST https://api.example.com:443 \"payments\" checkout-7
-WANTED";
+       at  attempt  signal              evidence         pause  time left  decision
+  0.000 s  #1       503, wait 2.000 s   unknown        2.100 s   19.960 s  send again: the key makes it act once
+  2.140 s  #2       closed by the peer  unknown        0.080 s   17.825 s  ask the probe
+  2.255 s  probe    no trace of it      not processed        –          –  send again: the probe found no trace
+  2.267 s  #3       200                 answered             –   17.700 s  done: the answer is final
+  outcome  answered, after 3 attempts and 1 probe in 2.300 s, 17.700 s left";
         assert_eq!(report.to_string(), wanted);
     }
 }
