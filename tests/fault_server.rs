@@ -1,5 +1,6 @@
 //! Each fault of the `FaultServer`, as plain reqwest sees it and as the server recorded it.
 
+#![expect(clippy::disallowed_methods, reason = "sockets take real time")]
 #![expect(clippy::unwrap_used, reason = "a test's helper may panic as the test itself may")]
 
 use std::error::Error;

@@ -3,13 +3,13 @@
 use std::fmt::Debug;
 use std::ops::Range;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use reqwest::{Response, StatusCode};
 use reqwest_middleware::{Error, RequestBuilder};
 use reqwest_safe_retry::{ReportSlot, RetryError, RetryReport};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::ink;
 use crate::orders::Tally;

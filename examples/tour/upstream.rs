@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::future::pending;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Result, bail};
 use http_body_util::BodyExt as _;
@@ -15,6 +15,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpSocket};
+use tokio::time::Instant;
 
 use crate::orders::{Orders, Placed};
 

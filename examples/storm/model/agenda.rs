@@ -12,6 +12,7 @@ pub(super) struct Agenda<Event> {
 }
 
 impl<Event> Agenda<Event> {
+    #[expect(clippy::disallowed_methods, reason = "an instant to count from; virtual time does the rest")]
     pub(super) fn new() -> Self {
         Self { began: Instant::now(), now: Duration::ZERO, planned: 0, events: BTreeMap::new() }
     }
