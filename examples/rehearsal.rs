@@ -5,8 +5,10 @@
 use std::time::Duration;
 
 use reqwest_middleware::{ClientWithMiddleware, Error};
-use reqwest_safe_retry::testing::{Fault, FaultServer};
-use reqwest_safe_retry::{Endpoint, KeyContract, RetryError, SafeRetry};
+use reqwest_safe_retry::{
+    Endpoint, KeyContract, RetryError, SafeRetry,
+    testing::{Fault, FaultServer},
+};
 
 /// The code under test.
 async fn order(client: &ClientWithMiddleware, orders: reqwest::Url, endpoint: Endpoint) -> Result<String, Error> {

@@ -4,19 +4,23 @@
 //! operation's deadline ([`bounded`]), or becomes part of the attempt ([`read`]). Nobody may notice the difference on a response that
 //! went well: url, version, headers, extensions, length, trailers and upgrades stay as they were. This module decides nothing.
 
-use std::collections::VecDeque;
-use std::error::Error as StdError;
-use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::{
+    collections::VecDeque,
+    error::Error as StdError,
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
 
 use bytes::Bytes;
 use http::response::Parts;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use reqwest::{Body, Response, ResponseBuilderExt as _};
-use tokio::runtime::Handle;
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::{
+    runtime::Handle,
+    time::{Instant, Sleep, sleep_until},
+};
 
 use crate::deadline::Deadline;
 

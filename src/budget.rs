@@ -3,14 +3,15 @@
 //! The arithmetic is in [`policy`](crate::policy), per scope; this file knows who pays and from where. A resend is paid for when it is
 //! decided, so that a crowd of waiting operations cannot all have been promised the same token, and given back if it is never sent.
 
-use std::fmt;
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use reqwest::{Request, Url};
 use tokio::time::Instant;
 
-use crate::policy::{AdaptiveLimits, AdaptiveThrottle, BudgetLimits, Draw, Token, TokenBucket};
-use crate::scope::{ScopeKey, Scopes, Scoping};
+use crate::{
+    policy::{AdaptiveLimits, AdaptiveThrottle, BudgetLimits, Draw, Token, TokenBucket},
+    scope::{ScopeKey, Scopes, Scoping},
+};
 
 /// How many resends may be spent, per origin. A handle: clones share one balance, also across clients.
 ///

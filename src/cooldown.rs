@@ -3,9 +3,7 @@
 //! A `Retry-After` is said to one request and meant for everybody in the scope of the limit. With a shared cool-down, the first who hears
 //! it holds back the others, who would only be told the same, each at the price of a request.
 
-use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{fmt, sync::Arc, time::Duration};
 
 use reqwest::Request;
 use tokio::time::Instant;

@@ -3,10 +3,12 @@
 //! A limit per attempt cannot bound an operation, because every resend starts it anew. So everything here is absolute and on the
 //! monotonic clock: passing a [`Deadline`] down never makes it longer. This module knows neither attempts nor requests.
 
-use std::cmp::Ordering;
-use std::fmt;
-use std::panic::{AssertUnwindSafe, resume_unwind};
-use std::time::Duration;
+use std::{
+    cmp::Ordering,
+    fmt,
+    panic::{AssertUnwindSafe, resume_unwind},
+    time::Duration,
+};
 
 use futures_util::FutureExt as _;
 use task_local_extensions::{Extensions, get_local_item, with_extensions};

@@ -1,8 +1,10 @@
 //! Making keys, and naming them in logs. Both take randomness, which the policy engine does not have.
 
-use std::fmt;
-use std::hash::{BuildHasher, RandomState};
-use std::sync::OnceLock;
+use std::{
+    fmt,
+    hash::{BuildHasher, RandomState},
+    sync::OnceLock,
+};
 
 use uuid::Uuid;
 

@@ -4,13 +4,14 @@
 //! sent once, as it would be without this crate. A factory never changes *which* operation is sent: method and URL stay, and so does
 //! the idempotency key.
 
-use std::collections::HashSet;
-use std::error::Error as StdError;
-use std::fmt;
-use std::io;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::{
+    collections::HashSet,
+    error::Error as StdError,
+    fmt, io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
 
 use bytes::Bytes;
 use http::header::{HeaderName, TRAILER, TRANSFER_ENCODING};

@@ -4,18 +4,22 @@
 //! of keys, so it finds mistakes early and is no substitute for the server's own check. Nothing is kept in clear: keys and contents are
 //! 128-bit hashes under secrets of this guard.
 
-use std::fmt;
-use std::hash::{BuildHasher, Hash, RandomState};
-use std::num::NonZeroUsize;
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::{
+    fmt,
+    hash::{BuildHasher, Hash, RandomState},
+    num::NonZeroUsize,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use lru::LruCache;
 use reqwest::{Request, Url};
 use tokio::time::Instant;
 
-use crate::origin::Origin;
-use crate::policy::{IdempotencyKey, KeyContract, KeyScope};
+use crate::{
+    origin::Origin,
+    policy::{IdempotencyKey, KeyContract, KeyScope},
+};
 
 /// What each key was used for, for the keys used last.
 pub(crate) struct ReuseGuard {

@@ -1,8 +1,10 @@
 //! What is kept per origin, or per key of the user's: found without allocating, bounded, behind one short lock.
 
-use std::fmt;
-use std::hash::{BuildHasher, Hash, RandomState};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::{
+    fmt,
+    hash::{BuildHasher, Hash, RandomState},
+    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
+};
 
 use lru::LruCache;
 use reqwest::{Request, Url};

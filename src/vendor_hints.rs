@@ -6,8 +6,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use http::HeaderMap;
-use http::header::AGE;
+use http::{HeaderMap, header::AGE};
 use sfv::{BareItem, Item, List, ListEntry, Parser};
 
 use crate::policy::{Hint, InvalidHint, SECOND, decimal, server_time};

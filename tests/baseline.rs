@@ -10,8 +10,10 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use reqwest::StatusCode;
 use reqwest_middleware::{Error, Result};
-use reqwest_safe_retry::testing::{Fault, FaultServer};
-use reqwest_safe_retry::{Endpoint, Outcome, ReportSlot, RetryError, RetryErrorExt, RetryReport, SafeRetry, StopReason};
+use reqwest_safe_retry::{
+    Endpoint, Outcome, ReportSlot, RetryError, RetryErrorExt, RetryReport, SafeRetry, StopReason,
+    testing::{Fault, FaultServer},
+};
 use support::{Dead, QUICK, Road, bounded, marked, plain};
 
 /// Longer than the row's 100 ms, so that a request gets there on a busy machine, too.

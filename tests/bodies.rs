@@ -5,18 +5,22 @@
 #[allow(dead_code, reason = "each test file uses some of it")]
 mod support;
 
-use std::sync::{Arc, LazyLock};
-use std::time::Duration;
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use futures_util::{future::join_all, stream};
-use reqwest::multipart::{Form, Part};
-use reqwest::{Body, Method, Response, StatusCode, Version};
+use reqwest::{
+    Body, Method, Response, StatusCode, Version,
+    multipart::{Form, Part},
+};
 use reqwest_middleware::{ClientWithMiddleware, Error, RequestBuilder, Result};
-use reqwest_safe_retry::testing::{Fault, FaultServer, Recorded};
 use reqwest_safe_retry::{
     Cause, Endpoint, IdempotencyKey, Outcome, ReplayBody, ReplayRequest, ReportSlot, ResendReason, RetryError, RetryErrorExt, RetryReport,
     SafeRetry, StopReason,
+    testing::{Fault, FaultServer, Recorded},
 };
 use support::{Dead, Lookup, Names, ORDERS, QUICK, Road, bounded, keyed_write, plain};
 

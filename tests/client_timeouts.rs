@@ -5,15 +5,14 @@
 #[allow(dead_code, reason = "each test file uses some of it")]
 mod support;
 
-use std::error::Error as StdError;
-use std::time::Duration;
+use std::{error::Error as StdError, time::Duration};
 
 use futures_util::future::join_all;
 use reqwest::{Method, Response, StatusCode};
 use reqwest_middleware::{Error, RequestBuilder, Result};
-use reqwest_safe_retry::testing::{Fault, FaultServer};
 use reqwest_safe_retry::{
     Cause, Endpoint, Evidence, Outcome, ReportSlot, RetryError, RetryErrorExt, RetryPolicy, RetryReport, SafeRetry, StopReason, TimeLimit,
+    testing::{Fault, FaultServer},
 };
 use support::{Dead, QUICK, Road, bounded, marked, plain};
 

@@ -5,14 +5,15 @@
 #[allow(dead_code, reason = "each test file uses some of it")]
 mod support;
 
-use std::pin::pin;
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 use futures_util::future::{Either, select};
 use reqwest::{Response, StatusCode};
 use reqwest_middleware::{ClientWithMiddleware, Result};
-use reqwest_safe_retry::testing::{Fault, FaultServer, H2Fault};
-use reqwest_safe_retry::{BudgetLimits, RetryBudget, RetryErrorExt, RetryPolicy, RetryReport, SafeRetry};
+use reqwest_safe_retry::{
+    BudgetLimits, RetryBudget, RetryErrorExt, RetryPolicy, RetryReport, SafeRetry,
+    testing::{Fault, FaultServer, H2Fault},
+};
 use support::{QUICK, Road, bounded, pausing, plain, within};
 
 const KIB: usize = 1024;

@@ -2,14 +2,13 @@
 
 mod scripted_client;
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use proptest::prelude::*;
-use reqwest_safe_retry::testing::{Draws, Scripted, Step};
 use reqwest_safe_retry::{
     Backoff, BodyDeadlineExceeded, BudgetLimits, Cause, Deadline, Draw, Endpoint, HintSpread, Jitter, Outcome, RetryBudget, RetryError,
     RetryErrorExt as _, RetryPolicy, RetryReport, StopReason, TimeLimit, UnreadableHint,
+    testing::{Draws, Scripted, Step},
 };
 use scripted_client::{Ended, LATER, URL, builder, client, end, hasty, millis, seconds, steady};
 use tokio::time::{Instant, sleep, timeout};

@@ -11,8 +11,10 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use reqwest::ClientBuilder;
 use reqwest_middleware::{Error, Result};
-use reqwest_safe_retry::testing::{Fault, FaultServer, H2Fault, H2Reason};
-use reqwest_safe_retry::{AttemptRecord, Evidence, ReportSlot, ResendReason, RetryErrorExt, RetryReport, SafeRetry, Signal};
+use reqwest_safe_retry::{
+    AttemptRecord, Evidence, ReportSlot, ResendReason, RetryErrorExt, RetryReport, SafeRetry, Signal,
+    testing::{Fault, FaultServer, H2Fault, H2Reason},
+};
 use serde_json::Value;
 use support::{Dead, Lookup, Names, ORDERS, QUICK, Road, bounded, plain};
 

@@ -3,8 +3,10 @@
 #![expect(clippy::disallowed_methods, reason = "sockets take real time")]
 #![expect(clippy::unwrap_used, reason = "a test's helper may panic as the test itself may")]
 
-use std::error::Error;
-use std::time::{Duration, Instant};
+use std::{
+    error::Error,
+    time::{Duration, Instant},
+};
 
 use reqwest::{Client, Response, StatusCode};
 use reqwest_safe_retry::testing::{Act, Fault, FaultServer, Recorded};

@@ -2,8 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's helper may panic as the test itself may")]
 
-use std::error::Error;
-use std::time::Duration;
+use std::{error::Error, time::Duration};
 
 use reqwest::{Client, Response};
 use reqwest_safe_retry::testing::{FaultServer, H2Fault, H2Reason};

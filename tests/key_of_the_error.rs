@@ -2,12 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
-use std::net::Ipv4Addr;
-use std::time::{Duration, SystemTime};
+use std::{
+    net::Ipv4Addr,
+    time::{Duration, SystemTime},
+};
 
 use reqwest_middleware::ClientWithMiddleware;
-use reqwest_safe_retry::testing::{Fault, FaultServer};
-use reqwest_safe_retry::{Endpoint, IdempotencyKey, KeyContract, Outcome, ReportSlot, RetryError, RetryPolicy, SafeRetry};
+use reqwest_safe_retry::{
+    Endpoint, IdempotencyKey, KeyContract, Outcome, ReportSlot, RetryError, RetryPolicy, SafeRetry,
+    testing::{Fault, FaultServer},
+};
 
 fn client() -> ClientWithMiddleware {
     let retry = SafeRetry::new().with_policy(RetryPolicy::DEFAULT.with_attempts(1));

@@ -4,18 +4,20 @@
 
 mod scripted_client;
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex};
-use std::time::SystemTime;
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex},
+    time::SystemTime,
+};
 
 use futures_util::future::join_all;
 use http::{Extensions, HeaderValue};
 use reqwest::{Request, Response};
 use reqwest_middleware::{ClientWithMiddleware, Middleware, Next, RequestBuilder, Result};
-use reqwest_safe_retry::testing::{Recorded, Scripted, Step};
 use reqwest_safe_retry::{
     Cause, Endpoint, IdempotencyKey, KeyAnswer, KeyContract, KeyFormat, KeyScope, KeySource, Misuse, Outcome, ReplayRequest, ResendReason,
     RetryError, RetryErrorExt as _, RetryPolicy, RetryReport, SendWitness, StopReason, Verdict, presets,
+    testing::{Recorded, Scripted, Step},
 };
 use scripted_client::{Ended, LATER, URL, builder, client, end, hasty, millis, seconds, steady};
 use tokio::time::{Duration, sleep};

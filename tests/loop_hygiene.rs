@@ -4,22 +4,26 @@
 
 mod scripted_client;
 
-use std::future::poll_fn;
-use std::io;
-use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::task::Poll;
+use std::{
+    future::poll_fn,
+    io,
+    pin::pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    task::Poll,
+};
 
 use bytes::Bytes;
 use futures_util::{FutureExt as _, stream};
 use http::{Extensions, Method, StatusCode};
 use reqwest::{Body, Request, Response};
 use reqwest_middleware::{ClientWithMiddleware, Middleware, Next, Result};
-use reqwest_safe_retry::testing::{Scripted, Step};
 use reqwest_safe_retry::{
     AdaptiveLimits, BudgetLimits, Cause, Endpoint, KeyContract, Outcome, ReplayBody, ReplayRequest, ReportSlot, ResendReason, RetryBudget,
     RetryError, RetryErrorExt as _, RetryPolicy, RetryReport, SafeRetry, SendWitness, Signal, StopReason, Verdict,
+    testing::{Scripted, Step},
 };
 use scripted_client::{Ended, LATER, Says, ScriptedProbe, URL, builder, client, end, hasty, millis, seconds, steady};
 use tokio::time::{Duration, Instant, sleep};

@@ -2,8 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
-use std::sync::{Arc, LazyLock, Mutex};
-use std::time::Duration;
+use std::{
+    sync::{Arc, LazyLock, Mutex},
+    time::Duration,
+};
 
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, RequestBuilder};
 use reqwest_safe_retry::{

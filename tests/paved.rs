@@ -11,9 +11,9 @@ use futures_util::future::join_all;
 use http::Extensions;
 use reqwest::{Certificate, ClientBuilder, Method, Request, Response, StatusCode};
 use reqwest_middleware::{ClientWithMiddleware, Middleware, Next, Result};
-use reqwest_safe_retry::testing::{Fault, FaultServer, H2Fault, H2Reason, Handshake, Recorded, Tls};
 use reqwest_safe_retry::{
     Cause, Endpoint, Evidence, Outcome, ReportSlot, ResendReason, RetryError, RetryErrorExt, RetryReport, SafeRetry, StopReason,
+    testing::{Fault, FaultServer, H2Fault, H2Reason, Handshake, Recorded, Tls},
 };
 use support::{Dead, Lookup, Names, ORDERS, QUICK, Road, bounded, keyed_write, marked, plain};
 

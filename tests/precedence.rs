@@ -7,10 +7,10 @@ mod scripted_client;
 use std::time::Duration;
 
 use reqwest_middleware::{ClientWithMiddleware, Extension, RequestBuilder};
-use reqwest_safe_retry::testing::{Scripted, Step};
 use reqwest_safe_retry::{
     BudgetLimits, Deadline, Endpoint, IdempotencyKey, KeyContract, Misuse, Outcome, ReportSlot, RetryBudget, RetryError,
     RetryErrorExt as _, RetryPolicy, RetryReport, SafeRetry, SendWitness, StopReason, Unmarked,
+    testing::{Scripted, Step},
 };
 use scripted_client::{LATER, URL, builder, client, end, millis, seconds, steady};
 use tokio::time::{Instant, sleep};

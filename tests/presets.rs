@@ -6,8 +6,10 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use reqwest_safe_retry::policy::{IdempotencyKey, KeyAnswer, KeyContract, KeyFormat, Replays};
-use reqwest_safe_retry::presets;
+use reqwest_safe_retry::{
+    policy::{IdempotencyKey, KeyAnswer, KeyContract, KeyFormat, Replays},
+    presets,
+};
 use serde_json::Value;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);

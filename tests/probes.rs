@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex};
 use http::{Extensions, HeaderMap, StatusCode};
 use reqwest::{Request, Response, Url};
 use reqwest_middleware::{ClientWithMiddleware, Middleware, Next, RequestBuilder, Result};
-use reqwest_safe_retry::testing::{Scripted, Step};
 use reqwest_safe_retry::{
     BudgetLimits, Endpoint, Evidence, Found, IdempotencyKey, KeyContract, KeyFormat, Operation, Outcome, ProbeVerdict, ReplayBody,
     ResendReason, RetryBudget, RetryError, RetryErrorExt as _, RetryPolicy, RetryReport, SendWitness, StatusProbe, StopReason, Verdict,
+    testing::{Scripted, Step},
 };
 use scripted_client::{Ended, LATER, Says, ScriptedProbe, URL, builder, client, end, hasty, millis, seconds, steady};
 use tokio::time::{Duration, Instant, sleep, timeout};

@@ -4,13 +4,12 @@
 
 mod scripted_client;
 
-use std::collections::BTreeMap;
-use std::iter;
+use std::{collections::BTreeMap, iter};
 
 use futures_util::future::join_all;
-use reqwest_safe_retry::testing::{Draws, Scripted, Step};
 use reqwest_safe_retry::{
     Backoff, Deadline, Draw, Endpoint, Jitter, KeyContract, Outcome, RetryError, RetryErrorExt as _, RetryPolicy, StopReason,
+    testing::{Draws, Scripted, Step},
 };
 use scripted_client::{LATER, URL, client, end, hasty, millis, seconds, steady};
 use tokio::time::{Duration, Instant, sleep};

@@ -7,16 +7,15 @@
 
 mod scripted_client;
 
-use std::error::Error as StdError;
-use std::io;
+use std::{error::Error as StdError, io};
 
 use http::StatusCode;
 use reqwest::{Request, Response};
 use reqwest_middleware::{ClientWithMiddleware, Error, Middleware, Next, RequestBuilder, Result};
-use reqwest_safe_retry::testing::{Scripted, Step};
 use reqwest_safe_retry::{
     Cause, Deadline, Endpoint, Evidence, IdempotencyKey, KeyContract, KeySource, Misuse, Outcome, ReplayBody, ReplayRequest, ReportSlot,
     RetryError, RetryErrorExt as _, RetryReport, SafeRetry, SendWitness, StopReason,
+    testing::{Scripted, Step},
 };
 use scripted_client::{Ended, URL, builder, client, end, seconds, steady};
 

@@ -1,7 +1,6 @@
 //! Each step of `Scripted`, under a paused clock.
 
-use std::error::Error;
-use std::time::Duration;
+use std::{error::Error, time::Duration};
 
 use futures_util::FutureExt;
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};

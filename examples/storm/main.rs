@@ -8,9 +8,7 @@
 mod model;
 mod pictures;
 
-use std::error::Error;
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::{error::Error, path::PathBuf, process::ExitCode};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use model::{

@@ -1,17 +1,19 @@
 //! The pictures: what happened, at a glance. Colours that colour-blind people can tell apart (Okabe and Ito).
 
-use std::error::Error;
-use std::path::Path;
+use std::{error::Error, path::Path};
 
-use plotters::chart::ChartContext;
-use plotters::coord::Shift;
-use plotters::coord::types::RangedCoordf64;
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::{
+    chart::ChartContext,
+    coord::{Shift, types::RangedCoordf64},
+    prelude::*,
+    style::text_anchor::{HPos, Pos, VPos},
+};
 
-use crate::model::contention::{self, Algorithm};
-use crate::model::failures::{self, Strategy};
-use crate::model::outage::{BEGINS, Behaviour, ENDS, Scene, Second, Storm};
+use crate::model::{
+    contention::{self, Algorithm},
+    failures::{self, Strategy},
+    outage::{BEGINS, Behaviour, ENDS, Scene, Second, Storm},
+};
 
 type Drawn = Result<(), Box<dyn Error>>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;

@@ -1,7 +1,9 @@
 //! Colour on a terminal, plain text everywhere else.
 
-use std::io::{IsTerminal as _, stdout};
-use std::sync::LazyLock;
+use std::{
+    io::{IsTerminal as _, stdout},
+    sync::LazyLock,
+};
 
 enum Paper {
     Terminal,

@@ -1,7 +1,9 @@
 //! The shop's database: orders, the keys they were placed under, and every request that came in.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use rusqlite::{Connection, OptionalExtension as _, Result, TransactionBehavior, params};
 

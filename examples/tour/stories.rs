@@ -1,7 +1,6 @@
 //! The stories. Each sets up its own shop, makes one call, and claims what must have come of it.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::Result;
 use http::HeaderName;
@@ -12,9 +11,11 @@ use reqwest_safe_retry::{
     RetryPolicy, SafeRetry, StopReason,
 };
 
-use crate::orders::Tally;
-use crate::story::{Ending, Told};
-use crate::upstream::{Mood, Upstream};
+use crate::{
+    orders::Tally,
+    story::{Ending, Told},
+    upstream::{Mood, Upstream},
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// An answer that needs no waiting comes well within this, on a busy machine too.

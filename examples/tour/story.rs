@@ -1,9 +1,6 @@
 //! How a story is told, and how it is held to what it says.
 
-use std::fmt::Debug;
-use std::ops::Range;
-use std::process::ExitCode;
-use std::time::Duration;
+use std::{fmt::Debug, ops::Range, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, Result};
 use reqwest::{Response, StatusCode};
@@ -11,9 +8,7 @@ use reqwest_middleware::{Error, RequestBuilder};
 use reqwest_safe_retry::{ReportSlot, RetryError, RetryReport};
 use tokio::time::{Instant, timeout};
 
-use crate::ink;
-use crate::orders::Tally;
-use crate::upstream::Upstream;
+use crate::{ink, orders::Tally, upstream::Upstream};
 
 /// Far above what any story takes.
 const PATIENCE: Duration = Duration::from_secs(8);

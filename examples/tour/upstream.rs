@@ -1,21 +1,27 @@
 //! A small shop on a loopback port that misbehaves on purpose. One connection is as good as another; each request meets the next mood.
 
-use std::collections::VecDeque;
-use std::future::pending;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::{
+    collections::VecDeque,
+    future::pending,
+    net::{Ipv4Addr, SocketAddr},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, SystemTime},
+};
 
 use anyhow::{Result, bail};
 use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
-use hyper::header::{DATE, RETRY_AFTER};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{
+    Method, Request, Response, StatusCode,
+    body::Incoming,
+    header::{DATE, RETRY_AFTER},
+    server::conn::http1,
+    service::service_fn,
+};
 use hyper_util::rt::TokioIo;
-use tokio::net::{TcpListener, TcpSocket};
-use tokio::time::Instant;
+use tokio::{
+    net::{TcpListener, TcpSocket},
+    time::Instant,
+};
 
 use crate::orders::{Orders, Placed};
 

@@ -1,13 +1,14 @@
-use std::net::SocketAddr;
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use futures_util::{StreamExt as _, stream};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 use http_body_util::StreamBody;
 use reqwest::Url;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    task::JoinHandle,
+};
 
 use super::*;
 

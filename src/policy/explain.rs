@@ -1,7 +1,6 @@
 //! A policy in words, for people. It asks `decide` itself, so it cannot say anything else than what will be done.
 
-use std::fmt;
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use http::StatusCode;
 

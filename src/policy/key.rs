@@ -8,15 +8,16 @@
 
 mod structured;
 
-use std::fmt;
-use std::hash::{Hash, Hasher};
-use std::mem;
-use std::ops::RangeInclusive;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+    mem,
+    ops::RangeInclusive,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
-use http::header::HeaderName;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode, header::HeaderName};
 
 /// Names one operation, so that the server recognises a second copy of it. Cheap to clone.
 ///

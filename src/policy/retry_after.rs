@@ -7,11 +7,15 @@
 //! The calendar is `httpdate`'s. This module writes each date in the one form that `httpdate` reads as RFC 9110 wants it, because by itself
 //! it refuses leap seconds and wrong weekdays, fixes the century of two-digit years, and knows no year before 1970.
 
-use std::io::Write as _;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    io::Write as _,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
-use http::HeaderMap;
-use http::header::{AGE, DATE, RETRY_AFTER};
+use http::{
+    HeaderMap,
+    header::{AGE, DATE, RETRY_AFTER},
+};
 
 /// Reads the wait that a server asks for.
 #[derive(Debug)]

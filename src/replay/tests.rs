@@ -1,20 +1,23 @@
-use std::convert::Infallible;
-use std::net::SocketAddr;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::{
+    convert::Infallible,
+    net::SocketAddr,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use futures_util::{StreamExt as _, stream};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, request};
 use http_body_util::{BodyExt as _, Full, StreamBody};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
+use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use reqwest::multipart::{Form, Part};
-use reqwest::{Client, Url};
-use tokio::net::TcpListener;
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use reqwest::{
+    Client, Url,
+    multipart::{Form, Part},
+};
+use tokio::{net::TcpListener, sync::mpsc, task::JoinHandle};
 
 use super::*;
 

@@ -1,19 +1,21 @@
 //! One connection of a `FaultServer`: takes a step of the script for each request and plays its acts.
 
-use std::io;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{io, sync::Arc, time::Duration};
 
 use bytes::BytesMut;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::time::Instant;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    net::TcpStream,
+    time::Instant,
+};
 
-use super::fault::{Act, Fault};
-use super::fault_server::Shared;
-use super::recorded::{Extent, Recorded};
-use super::request_reader::{Head, Remaining};
-use super::script::Script;
+use super::{
+    fault::{Act, Fault},
+    fault_server::Shared,
+    recorded::{Extent, Recorded},
+    request_reader::{Head, Remaining},
+    script::Script,
+};
 
 /// The longest head that is read; a longer one ends the connection.
 const HEAD_LIMIT: usize = 1 << 20;

@@ -1,18 +1,24 @@
 //! A server on a loopback socket that misbehaves as told.
 
-use std::fmt;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
+use std::{
+    fmt,
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+};
 
 use futures_util::future::BoxFuture;
 use reqwest::Url;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::{JoinHandle, JoinSet},
+};
 
-use super::connection::{Connection, Faults};
-use super::fault::Fault;
-use super::ledger::Ledger;
-use super::recorded::Recorded;
+use super::{
+    connection::{Connection, Faults},
+    fault::Fault,
+    ledger::Ledger,
+    recorded::Recorded,
+};
 
 /// The most connections served at once; a client that opens more waits in the listener's queue. Keeps a runaway test from eating the machine.
 const MOST_CONNECTIONS: usize = 1024;

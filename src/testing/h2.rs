@@ -3,28 +3,38 @@
 //! The `h2` crate reads what the client sends and writes what is in order. What it refuses to write, such as a GOAWAY that leaves out a stream
 //! it has accepted, goes to the socket beside it.
 
-use std::io;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::{
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
 
 use ::h2::RecvStream;
 use ::h2::server::{Builder, SendResponse};
 use bytes::Bytes;
-use futures_util::future::{BoxFuture, FutureExt};
-use futures_util::stream::{FuturesUnordered, StreamExt};
+use futures_util::{
+    future::{BoxFuture, FutureExt},
+    stream::{FuturesUnordered, StreamExt},
+};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use reqwest::Url;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::time::Instant;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::{
+        TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    time::Instant,
+};
 
-use super::connection::reset_when_dropped;
-use super::fault_server::{FaultServer, Shared};
-use super::recorded::{Extent, Recorded};
-use super::script::Script;
+use super::{
+    connection::reset_when_dropped,
+    fault_server::{FaultServer, Shared},
+    recorded::{Extent, Recorded},
+    script::Script,
+};
 
 pub use ::h2::Reason as H2Reason;
 

@@ -1,7 +1,9 @@
 //! What a peer has seen so far, and waiting for it to see more.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use tokio::sync::watch;
 

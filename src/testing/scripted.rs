@@ -1,8 +1,10 @@
 //! A transport that plays a script and opens no socket.
 
-use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use http::Extensions;
 use http_body::Body as _;
@@ -11,11 +13,13 @@ use reqwest::{Request, Response};
 use reqwest_middleware::{Middleware, Next, Result};
 use tokio::time::Instant;
 
-use super::ledger::{Ledger, Seen};
-use super::recorded::{Extent, Recorded};
-use super::script::Script;
-use super::step::{End, Step, Taken};
-use super::transport_error::TransportError;
+use super::{
+    ledger::{Ledger, Seen},
+    recorded::{Extent, Recorded},
+    script::Script,
+    step::{End, Step, Taken},
+    transport_error::TransportError,
+};
 
 /// A terminal middleware for tests under a paused clock: it plays one [`Step`] for each send, records the request, and never reaches a network.
 ///

@@ -1,22 +1,22 @@
 //! TLS in front of the HTTP/1 server, with a certificate authority of its own.
 
-use std::fmt;
-use std::io;
-use std::sync::Arc;
+use std::{fmt, io, sync::Arc};
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use rustls::ServerConfig;
-use rustls::crypto::aws_lc_rs;
-use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
-use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
+use rustls::{
+    ServerConfig,
+    crypto::aws_lc_rs,
+    pki_types::{CertificateDer, PrivatePkcs8KeyDer},
+};
+use tokio::{io::AsyncWriteExt, net::TcpStream};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
-use super::connection::{Connection, Faults, Socket, reset_when_dropped};
-use super::fault::Fault;
-use super::fault_server::{FaultServer, Shared};
-use super::script::Script;
+use super::{
+    connection::{Connection, Faults, Socket, reset_when_dropped},
+    fault::Fault,
+    fault_server::{FaultServer, Shared},
+    script::Script,
+};
 
 /// TLS for a [`FaultServer`]: a new certificate authority, a certificate of it for `localhost` and `127.0.0.1`, and how the handshakes go.
 ///

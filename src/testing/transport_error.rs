@@ -1,13 +1,12 @@
 //! Real `reqwest::Error`s on demand. They can't be made by hand, so a real client is made to fail.
 
-use std::io;
-use std::net::Ipv4Addr;
-use std::time::Duration;
+use std::{io, net::Ipv4Addr, time::Duration};
 
-use reqwest::dns::{Name, Resolve, Resolving};
-use reqwest::{ClientBuilder, Url};
-use tokio::io::AsyncReadExt;
-use tokio::net::TcpListener;
+use reqwest::{
+    ClientBuilder, Url,
+    dns::{Name, Resolve, Resolving},
+};
+use tokio::{io::AsyncReadExt, net::TcpListener};
 
 /// Which failure of the transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,15 +3,17 @@
 #![allow(dead_code, reason = "each test takes what it needs")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-use std::collections::VecDeque;
-use std::sync::{Arc, LazyLock, Mutex};
-use std::time::Duration;
+use std::{
+    collections::VecDeque,
+    sync::{Arc, LazyLock, Mutex},
+    time::Duration,
+};
 
 use reqwest::Response;
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Error};
-use reqwest_safe_retry::testing::{Draws, Scripted};
 use reqwest_safe_retry::{
     BudgetLimits, Draw, Operation, ProbeVerdict, ReportSlot, RetryBudget, RetryReport, SafeRetry, SendWitness, StatusProbe,
+    testing::{Draws, Scripted},
 };
 use tokio::time::Instant;
 

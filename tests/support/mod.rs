@@ -1,18 +1,21 @@
 //! What the wire tests share: clients built in each way, quick pauses, a port where nobody listens, and a name that leads where a test says.
 
-use std::collections::VecDeque;
-use std::future;
-use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::{
+    collections::VecDeque,
+    future, io,
+    net::{Ipv4Addr, SocketAddr},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use http::Extensions;
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::{ClientBuilder, Request, Response, redirect};
+use reqwest::{
+    ClientBuilder, Request, Response,
+    dns::{Addrs, Name, Resolve, Resolving},
+    redirect,
+};
 use reqwest_middleware::{ClientWithMiddleware, Middleware, Next, RequestBuilder, Result};
-use reqwest_safe_retry::testing::FaultServer;
-use reqwest_safe_retry::{Backoff, Endpoint, Jitter, KeyContract, RetryPolicy, SafeRetry, SendWitness};
+use reqwest_safe_retry::{Backoff, Endpoint, Jitter, KeyContract, RetryPolicy, SafeRetry, SendWitness, testing::FaultServer};
 use tokio::net::TcpSocket;
 
 /// The defaults, with pauses of 1 ms.

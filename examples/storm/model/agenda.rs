@@ -1,7 +1,9 @@
 //! What happens next.
 
-use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 /// Events in the order of their virtual time; those of the same instant in the order they were planned.
 pub(super) struct Agenda<Event> {

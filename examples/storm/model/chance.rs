@@ -1,7 +1,6 @@
 //! Chance that is the same in every run.
 
-use std::f64::consts::TAU;
-use std::time::Duration;
+use std::{f64::consts::TAU, time::Duration};
 
 use reqwest_safe_retry::policy::Draw;
 

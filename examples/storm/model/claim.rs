@@ -1,7 +1,6 @@
 //! A sentence that the numbers have to bear out.
 
-use std::fmt;
-use std::ops::RangeInclusive;
+use std::{fmt, ops::RangeInclusive};
 
 /// A claim, what was found, and whether that bears it out.
 #[derive(Debug)]

@@ -3,8 +3,7 @@
 //! The server takes 1 s + 10 ms × requests in it; clients give up on an attempt after 3 s and try three times. The model is
 //! `simple_collapse_sim` of `mbrooker/simulator_example`. It is stuck when less than half succeeds long after the trigger has gone.
 
-use std::ops::Range;
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
 use reqwest_safe_retry::policy::{Backoff, BudgetLimits, Decision, Effect, Evidence, RetryPolicy, Signal, Situation, TokenBucket};
 

@@ -5,8 +5,7 @@
 //! does not fit is refused with 503. A client waits 1 s for an attempt and 10 s for the operation. The server does not notice that a client
 //! has given up: it works on what nobody waits for any more, and that is how a storm outlives its cause.
 
-use std::collections::VecDeque;
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use http::StatusCode;
 use reqwest_safe_retry::policy::{
