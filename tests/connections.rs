@@ -98,7 +98,8 @@ async fn answers_that_never_end_do_not_outlast_the_deadline() {
         Err(error) => assert!(error.timed_out()),
     }
     assert!(started.elapsed() < 10 * DEADLINE, "{:?}", started.elapsed());
-    assert!((2..=4).contains(&server.requests().len()), "{}", server.requests().len());
+    // A busy machine may not get to the second one in that time.
+    assert!((1..=4).contains(&server.requests().len()), "{}", server.requests().len());
 }
 
 #[tokio::test]

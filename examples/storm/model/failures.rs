@@ -50,7 +50,7 @@ impl Strategy {
         let attempts = match self {
             Self::NoResends => 1,
             Self::ThreeResends | Self::Breaker => 4,
-            Self::Bucket => u32::MAX, // only the bucket bounds it
+            Self::Bucket => 20, // the bucket stops it long before
         };
         RetryPolicy::DEFAULT.with_attempts(attempts).with_backoff(AT_ONCE)
     }

@@ -390,10 +390,11 @@ impl World {
         let concerned = operation.sends > 0 || self.storm.behaviour == Behaviour::CoolDownOfAll;
         if concerned && !wait.is_zero() {
             match self.policy.hold_back(wait, elapsed, DEADLINE.saturating_sub(elapsed), draw) {
-                Ok(pause) => {
-                    self.storm.too_early += u32::from(pause < wait);
-                    self.agenda.plan(pause, Event::Send(index));
+                Ok(pause) if pause < wait => {
+                    self.storm.too_early += 1;
+                    operation.state = State::Ended;
                 }
+                Ok(pause) => self.agenda.plan(pause, Event::Send(index)),
                 Err(_) => operation.state = State::Ended,
             }
             return;
