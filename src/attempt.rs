@@ -1,4 +1,7 @@
 //! One attempt: its own extensions, its time limit, and what its result means.
+//!
+//! Attempts must not see each other: what one leaves in its extensions, or what its limit cuts, is none of the next one's business. So
+//! each gets its own here, and comes back as plain facts. Whether another follows is not known here.
 
 use std::{
     error::Error as StdError,

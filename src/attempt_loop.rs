@@ -262,7 +262,7 @@ impl<'a> Run<'a> {
         let concerns_all = match attempt.signal {
             Signal::Answered(status) => self.plan.policy.statuses().contains(status),
             Signal::Resendable(_) | Signal::Forbidden => true,
-            _ => false,
+            Signal::Final(_) | Signal::KeyInUse | Signal::Failed | Signal::Broken | Signal::BodyLost(_) | Signal::ProbedAbsent => false,
         };
         if let (true, Some(place), Some(until)) = (concerns_all, self.plan.cooldown, attempt.ended.checked_add(hint)) {
             place.note(until);

@@ -1,4 +1,7 @@
 //! The paved road: a client whose evidence is complete, because it was built for that.
+//!
+//! Two settings of a client cannot be read back from it, its redirect policy and its own resends, and both blur what an error proves. So
+//! the client is built here, with both known.
 
 use std::{fmt, sync::Arc};
 

@@ -1,4 +1,6 @@
 //! One id that names an operation in our log, in the server's log and in every attempt between them.
+//!
+//! It is no idempotency key: nothing is protected by it, so it may be shown, and a key may not.
 
 use std::fmt;
 

@@ -1,4 +1,7 @@
 //! What the caller gets when there is no answer to hand back: variants say what the caller may do next.
+//!
+//! "It failed" is not enough to act on: after a write it matters whether it may have happened. So the variants tell those apart, and carry
+//! what the next step needs. Nothing in them prints a URL, header, key or body.
 
 use std::{error::Error, fmt};
 
@@ -11,8 +14,8 @@ use crate::{
 
 /// Why an operation ended without an answer.
 ///
-/// It travels as `reqwest_middleware::Error::Middleware`; [`RetryError::find`] and [`RetryErrorExt`] get it out. Requests that nothing
-/// marks, and marked reads, keep their original `reqwest::Error` instead. No variant prints a URL, header, key or body; the transport's
+/// It travels as `reqwest_middleware::Error::Middleware`; [`RetryError::find`] and [`RetryErrorExt`] get it out. Where the transport failed,
+/// requests that nothing marks, and marked reads, keep its own `reqwest::Error` instead. No variant prints a URL, header, key or body; the transport's
 /// error is the `source()`, with its URL taken off.
 #[derive(Debug)]
 #[non_exhaustive]

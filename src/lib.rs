@@ -30,14 +30,16 @@
 //!   an existing client what can be given to it.
 //! * [`Endpoint`]: what you know about a request, per request; [`EndpointCatalog`]: the same as a table that can be audited; [`presets`]:
 //!   what is publicly known about well-known APIs.
-//! * [`Deadline`], [`IdempotencyKey`], [`ReplayBody`], [`ReplayRequest`], [`ReportSlot`]: what else a request can carry.
-//! * [`StatusProbe`]: asking what became of a write. [`RetryBudget`], [`Cooldown`]: what is shared, so that no storm starts.
+//! * [`Deadline`], [`IdempotencyKey`], [`CorrelationId`], [`ReplayBody`], [`ReplayRequest`], [`ReportSlot`]: what else a request can carry.
+//! * [`StatusProbe`], [`StatusUrl`]: asking what became of a write. [`RetryBudget`], [`Cooldown`]: what is shared, so that no storm starts.
+//! * [`HintSources`], [`AttemptHeaders`]: what servers say besides `Retry-After`, and what they are told.
 //! * [`RetryReport`], [`RetryError`], [`RetryErrorExt`], [`Observer`]: what comes out.
 //!
 //! # What it does not do
 //!
-//! It keeps no state beyond budgets and cool-downs, spawns no task, changes no request but by the headers you asked for, and never decides
-//! by the text of an error. The README has the tables: which effect is sent again and why, every default with its reason, every result.
+//! It keeps no state beyond budgets, cool-downs and hashes of keys where a contract guards them, spawns no task, changes no request but by
+//! the headers you asked for, and never decides by the text of an error. The README has the tables: which effect is sent again and why,
+//! every default with its reason, every result.
 
 pub mod policy;
 

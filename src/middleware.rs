@@ -1,4 +1,7 @@
 //! `SafeRetry`: wiring, opt-in and precedence. It decides nothing.
+//!
+//! Request, endpoint, catalogue, client and scope may all have something to say about one operation. Who wins is settled here, once, and
+//! becomes a plan that the loop obeys.
 
 use std::{fmt, sync::Arc, time::Duration};
 

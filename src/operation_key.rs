@@ -1,4 +1,6 @@
 //! The key of one operation: found, checked or made before the first attempt, and the same on every one.
+//!
+//! A new key for a resend would be a new operation. So the key is settled once, before anything is sent, and keeps the age it had before.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,4 +1,4 @@
-//! What is settled about an operation before its first attempt.
+//! What is settled about an operation before its first attempt: who won where several had a say, so that nobody asks again later.
 
 use std::time::Duration;
 

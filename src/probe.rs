@@ -1,4 +1,7 @@
 //! Asking the server what became of a write, instead of sending it again.
+//!
+//! Without a key this is the only way to learn how an unknown write ended (RFC 9110 §9.2.2). What to ask is the user's knowledge, a
+//! [`StatusProbe`]; this module gives it the operation and a way to the server, and knows neither when it is asked nor what follows.
 
 use std::{fmt, time::Duration};
 

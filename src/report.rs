@@ -1,4 +1,7 @@
 //! What came out of an operation: each attempt, why it ended, what is known.
+//!
+//! An answer alone does not say how often it was asked for, and an error does not say what it left behind. So every operation keeps its
+//! history, without a URL, header, key or body in it: it may be logged as it is.
 
 #[cfg(feature = "serde")]
 mod json;

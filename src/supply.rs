@@ -1,4 +1,6 @@
 //! Where the request of each attempt comes from: a clone, a factory, or nowhere.
+//!
+//! A request that cannot be supplied twice is no error: it is sent once, as it would be without this crate. Only a permit gets a later one.
 
 use http::{Extensions, HeaderName};
 use reqwest::Request;

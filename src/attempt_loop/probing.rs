@@ -1,4 +1,7 @@
 //! Asking what became of a write: between attempts, and once more before an operation ends as unknown.
+//!
+//! A probe is the user's code and may hang, so each has a time by which it is over; and what it does not see yet may still appear, so its
+//! *absent* counts only after the endpoint's settling time.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
 //! What the report will tell: a line for each attempt, written when it is decided about.
+//!
+//! The report has to be true in the end, not only when it is written: what was decided and then not done is taken back.
 
 use super::Run;
 use crate::{

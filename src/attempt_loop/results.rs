@@ -1,4 +1,7 @@
 //! The results table: what an operation ends with, and who is told.
+//!
+//! Every way out of the loop leads through here, so that no caller, slot or observer is forgotten. What is decided here is only how to say
+//! it: who gets the transport's own error, and who must learn that a write may have happened.
 
 use std::{mem, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Telemetry of the user's own.
+//! Telemetry of the user's own: every decision with what it looked at, and every end. It sees and changes nothing.
 
 use std::{
     fmt,

@@ -1,4 +1,5 @@
-//! What `decide` answers: return, resend, probe, or stop with a reason.
+//! What `decide` answers: return, resend, probe, or stop with a reason. A value rather than an act, so that it can be tested, logged and
+//! obeyed elsewhere; and a permit rather than a flag, so that nothing is sent again without one.
 
 use std::{fmt, time::Duration};
 
@@ -117,7 +118,7 @@ pub enum StopReason {
     DeadlineTooNear,
     /// No deadline is set, and the pause would end after the policy's window.
     WindowClosed,
-    /// The retry budget of this origin is empty: too many resends for the operations it carries.
+    /// The budget of this origin is empty: too many resends for the operations it carries.
     BudgetSpent,
     /// The server may have forgotten the idempotency key by then, so a resend would be a new operation.
     KeyExpired,

@@ -1,4 +1,5 @@
-//! What sending a request again does to the world.
+//! What sending a request again does to the world: the first question, and one that only the caller can answer for certain. The method
+//! answers it for requests that say nothing.
 
 use std::time::Duration;
 

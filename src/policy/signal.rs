@@ -1,4 +1,4 @@
-//! What one attempt came back with, and what that proves.
+//! What one attempt came back with, and what that proves: two different questions, kept apart so that no status is taken for a proof.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! Everything a decision may look at, and nothing else.
+//! Everything a decision may look at, and nothing else: what is not in here cannot sway it, so a recorded situation replays to the same
+//! decision.
 
 use std::time::Duration;
 

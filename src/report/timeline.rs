@@ -126,10 +126,10 @@ impl AttemptRecord {
             Signal::Forbidden => ", not again",
             Signal::Answered(_) | Signal::Failed | Signal::Broken | Signal::BodyLost(_) | Signal::ProbedAbsent => "",
         });
-        if let Some(hint) = self.hint {
-            said.push_str(&format!(", wait {}", Seconds(hint)));
+        match self.hint {
+            Some(hint) => format!("{said}, wait {}", Seconds(hint)),
+            None => said,
         }
-        said
     }
 }
 
