@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
+
+use super::spelled;
 
 /// One act of a server on one connection; a [`Fault`] is a list of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,7 +82,7 @@ impl Fault {
     /// Panics if the code is not a status (100 to 999).
     #[track_caller]
     pub fn status(code: u16) -> Self {
-        let Ok(status) = StatusCode::from_u16(code) else { panic!("{code} is not an HTTP status") };
+        let status = spelled::status(code);
         Self { before: vec![Act::ReadRequest], answer: Some(Answer::new(status)), after: Vec::new() }
     }
 
@@ -90,9 +92,7 @@ impl Fault {
     /// Panics if name or value is malformed.
     #[track_caller]
     pub fn with_header(self, name: &str, value: &str) -> Self {
-        let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) else {
-            panic!("the header `{name}` is malformed")
-        };
+        let (name, value) = spelled::header(name, value);
         self.answering(|answer| {
             answer.headers.append(name, value);
         })

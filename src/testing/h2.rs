@@ -18,7 +18,7 @@ use futures_util::{
     future::{BoxFuture, FutureExt},
     stream::{FuturesUnordered, StreamExt},
 };
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
+use http::{HeaderMap, Request, Response, StatusCode};
 use reqwest::Url;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
@@ -34,6 +34,7 @@ use super::{
     fault_server::{FaultServer, Shared},
     recorded::{Extent, Recorded},
     script::Script,
+    spelled,
 };
 
 pub use ::h2::Reason as H2Reason;
@@ -137,7 +138,7 @@ impl H2Fault {
     /// Panics if the code is not a status (100 to 999).
     #[track_caller]
     pub fn status(code: u16) -> Self {
-        let Ok(status) = StatusCode::from_u16(code) else { panic!("{code} is not an HTTP status") };
+        let status = spelled::status(code);
         Self::of(Act::Answer(Answer { status, headers: HeaderMap::new(), body: Bytes::new(), end: BodyEnd::Whole }))
     }
 
@@ -147,9 +148,7 @@ impl H2Fault {
     /// Panics if name or value is malformed.
     #[track_caller]
     pub fn with_header(self, name: &str, value: &str) -> Self {
-        let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) else {
-            panic!("the header `{name}` is malformed")
-        };
+        let (name, value) = spelled::header(name, value);
         self.answering(|answer| {
             answer.headers.append(name, value);
         })

@@ -25,6 +25,7 @@ mod recorded;
 mod request_reader;
 mod script;
 mod scripted;
+mod spelled;
 mod step;
 #[cfg(feature = "testing-tls")]
 mod tls;

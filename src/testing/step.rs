@@ -8,11 +8,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
 use http_body::{Body, Frame, SizeHint};
 use reqwest::{Response, ResponseBuilderExt, Url};
 
-use super::transport_error::TransportError;
+use super::{spelled, transport_error::TransportError};
 
 /// What [`Scripted`](super::Scripted) does with one send.
 ///
@@ -57,7 +57,7 @@ impl Step {
     /// Panics if the code is not a status (100 to 999).
     #[track_caller]
     pub fn status(code: u16) -> Self {
-        let Ok(status) = StatusCode::from_u16(code) else { panic!("{code} is not an HTTP status") };
+        let status = spelled::status(code);
         Self::taking(End::Answers(Answer::new(status)))
     }
 
@@ -107,9 +107,7 @@ impl Step {
     /// Panics if name or value is malformed.
     #[track_caller]
     pub fn with_header(self, name: &str, value: &str) -> Self {
-        let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) else {
-            panic!("the header `{name}` is malformed")
-        };
+        let (name, value) = spelled::header(name, value);
         self.answering(|answer| {
             answer.headers.append(name, value);
         })
