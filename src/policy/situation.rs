@@ -26,7 +26,7 @@ pub struct Situation {
     pub probes: u32,
     /// How many probes were asked before the last send.
     pub earlier_probes: u32,
-    /// Time since the first attempt started.
+    /// Time since the operation started: since the first attempt, unless a shared cool-down held that back.
     pub elapsed: Duration,
     /// Time since the key was first sent.
     pub key_age: Duration,
@@ -86,7 +86,7 @@ impl Situation {
         self
     }
 
-    /// Replaces the time since the first attempt started.
+    /// Replaces the time since the operation started.
     #[must_use]
     pub const fn with_elapsed(mut self, elapsed: Duration) -> Self {
         self.elapsed = elapsed;

@@ -25,17 +25,20 @@ impl fmt::Display for RetryReport {
             write!(f, " {id}")?;
         }
         self.table(f)?;
-        write!(f, "\n{:>1$}  {2}, ", "outcome", LEAST_WIDTH, self.outcome())?;
-        if self.attempts().is_empty() {
-            write!(f, "nothing was sent: {}", self.stop())?;
-        } else {
-            write!(f, "after {}", Counted(self.attempts().len(), "attempt"))?;
+        write!(f, "\n{:>LEAST_WIDTH$}  {}, ", "outcome", self.outcome())?;
+        match self.attempts().len() {
+            0 => f.write_str("nothing was sent")?,
+            attempts => write!(f, "after {}", Counted(attempts, "attempt"))?,
         }
         if !self.probes().is_empty() {
             write!(f, " and {}", Counted(self.probes().len(), "probe"))?;
         }
         write!(f, " in {}", Seconds(self.took()))?;
-        if self.time_left() == Duration::MAX { Ok(()) } else { write!(f, ", {} left", Seconds(self.time_left())) }
+        if self.time_left() < Duration::MAX {
+            write!(f, ", {} left", Seconds(self.time_left()))?;
+        }
+        // Without a row the reason would be nowhere.
+        if self.attempts().is_empty() { write!(f, ": {}", self.stop()) } else { Ok(()) }
     }
 }
 
@@ -192,6 +195,29 @@ mod tests {
         }
     }
 
+    fn probe(after_attempt: u32, started: u64, found: Found) -> ProbeRecord {
+        ProbeRecord { after_attempt, started: Duration::from_millis(started), took: Duration::from_millis(12), found }
+    }
+
+    fn report(attempts: Vec<AttemptRecord>, probes: Vec<ProbeRecord>, stop: StopReason, outcome: Outcome) -> RetryReport {
+        RetryReport::new(Record {
+            method: Method::POST,
+            origin: Origin::of(&"https://user:pw@api.example.com/v1/payments?secret=1".parse().unwrap()),
+            endpoint: Some("payments".into()),
+            correlation: Some(CorrelationId::new("checkout-7").unwrap()),
+            attempts,
+            probes,
+            stop,
+            outcome,
+            evidence: Evidence::Unknown,
+            hint: None,
+            key_was_sent: true,
+            key_answer: None,
+            took: Duration::from_millis(2_300),
+            time_left: Duration::from_millis(17_700),
+        })
+    }
+
     #[test]
     fn the_timeline_reads_in_order() {
         let throttled = AttemptRecord {
@@ -214,24 +240,8 @@ mod tests {
             cause: Cause::Status,
             ..attempt(3, 2_267, 33)
         };
-        let probe =
-            ProbeRecord { after_attempt: 2, started: Duration::from_millis(2_255), took: Duration::from_millis(12), found: Found::Absent };
-        let report = RetryReport::new(Record {
-            method: Method::POST,
-            origin: Origin::of(&"https://user:pw@api.example.com/v1/payments?secret=1".parse().unwrap()),
-            endpoint: Some("payments".into()),
-            correlation: Some(CorrelationId::new("checkout-7").unwrap()),
-            attempts: vec![throttled, lost, answered],
-            probes: vec![probe],
-            stop: StopReason::AnswerIsFinal,
-            outcome: Outcome::Answered,
-            evidence: Evidence::Unknown,
-            hint: Some(Duration::from_secs(2)),
-            key_was_sent: true,
-            key_answer: None,
-            took: Duration::from_millis(2_300),
-            time_left: Duration::from_millis(17_700),
-        });
+        let report =
+            report(vec![throttled, lost, answered], vec![probe(2, 2_255, Found::Absent)], StopReason::AnswerIsFinal, Outcome::Answered);
         let wanted = "POST https://api.example.com:443 \"payments\" checkout-7
        at  attempt  signal              evidence         pause  time left  decision
   0.000 s  #1       503, wait 2.000 s   unknown        2.100 s   19.960 s  send again: the key makes it act once
@@ -240,5 +250,43 @@ mod tests {
   2.267 s  #3       200                 answered             –   17.700 s  done: the answer is final
   outcome  answered, after 3 attempts and 1 probe in 2.300 s, 17.700 s left";
         assert_eq!(report.to_string(), wanted);
+    }
+
+    #[test]
+    fn the_row_of_the_last_probe_tells_what_was_decided() {
+        let probes = || vec![probe(1, 60, Found::InProgress), probe(1, 2_240, Found::Applied)];
+        let looked_up = report(vec![attempt(1, 0, 40)], probes(), StopReason::AnswerIsFinal, Outcome::Reconciled);
+        let wanted = "POST https://api.example.com:443 \"payments\" checkout-7
+       at  attempt  signal              evidence   pause  time left  decision
+  0.000 s  #1       closed by the peer  unknown        –   19.960 s  ask the probe
+  0.060 s  probe    in progress         unknown        –          –  ask the probe
+  2.240 s  probe    it happened         processed      –          –  done: the answer is final
+  outcome  looked up: it happened, after 1 attempt and 2 probes in 2.300 s, 17.700 s left";
+        assert_eq!(looked_up.to_string(), wanted);
+    }
+
+    #[test]
+    fn an_operation_that_was_not_sent_says_why() {
+        let unsent = report(vec![], vec![], StopReason::Misused, Outcome::Unprocessed);
+        let wanted = "POST https://api.example.com:443 \"payments\" checkout-7
+  outcome  it did not happen, nothing was sent in 2.300 s, 17.700 s left: the request was used wrongly";
+        assert_eq!(unsent.to_string(), wanted);
+    }
+
+    #[test]
+    fn an_answer_says_what_it_means_here() {
+        let answer = |signal, status, cause| AttemptRecord { signal, status: Some(status), cause, ..attempt(1, 0, 40) }.came_back();
+        let (ok, conflict) = (StatusCode::OK, StatusCode::CONFLICT);
+        for (said, wanted) in [
+            (answer(Signal::Answered(ok), ok, Cause::Status), "200"),
+            (answer(Signal::Final(conflict), conflict, Cause::Status), "409, final"),
+            (answer(Signal::Resendable(conflict), conflict, Cause::Status), "409, can pass"),
+            (answer(Signal::KeyInUse, conflict, Cause::Status), "409, key in use"),
+            (answer(Signal::Forbidden, conflict, Cause::Status), "409, not again"),
+            (answer(Signal::BodyLost(ok), ok, Cause::BodyLost), "200, answer's body lost"),
+            (attempt(1, 0, 40).came_back(), "closed by the peer"),
+        ] {
+            assert_eq!(said, wanted);
+        }
     }
 }
