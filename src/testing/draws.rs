@@ -1,4 +1,4 @@
-//! Chance without chance.
+//! Chance that a test can foresee: the draws of jitter, scripted.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
