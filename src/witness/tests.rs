@@ -1,1 +1,9 @@
+//! Real sockets: what the witness says against what the server saw.
 
+mod faults;
+#[cfg(feature = "http2")]
+mod faults_h2;
+mod framing;
+mod race;
+mod redirects;
+mod support;

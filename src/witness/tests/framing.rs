@@ -1,0 +1,3 @@
+//! The witness is invisible on the wire.
+
+use super::support::*;
