@@ -1,9 +1,11 @@
 //! Real sockets: what the witness says against what the server saw.
 
+mod fault;
 mod faults;
 #[cfg(feature = "http2")]
 mod faults_h2;
 mod framing;
 mod race;
 mod redirects;
+mod sends;
 mod support;

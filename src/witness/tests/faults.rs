@@ -2,86 +2,19 @@
 
 use std::{io, net::SocketAddr, time::Duration};
 
-use futures_util::future::join_all;
 use reqwest::{
     Proxy, Response,
     dns::{Name, Resolve, Resolving},
 };
 use tokio::net::{TcpSocket, TcpStream};
 
-use super::support::*;
+use super::{fault::*, support::*};
 use crate::{
     evidence,
     policy::Evidence,
-    report::{Cause, TimeLimit},
+    report::Cause,
     witness::{SendSlot, Watch},
 };
-
-const SOON: Duration = Duration::from_millis(60);
-const CLIENT_LIMIT: Cause = Cause::TimedOut(TimeLimit::Client);
-
-/// What the rows of a fault's table share.
-struct Fault<'a> {
-    name: &'a str,
-    url: String,
-    builder: Box<dyn Fn() -> reqwest::ClientBuilder + 'a>,
-    limit: Duration,
-    server: Option<&'a Peer>,
-}
-
-impl<'a> Fault<'a> {
-    fn at(name: &'a str, url: impl Into<String>) -> Self {
-        Self { name, url: url.into(), builder: Box::new(plain), limit: PATIENCE, server: None }
-    }
-
-    fn of(name: &'a str, server: &'a Peer) -> Self {
-        Self { server: Some(server), ..Self::at(name, server.url("/")) }
-    }
-
-    fn with(self, builder: impl Fn(reqwest::ClientBuilder) -> reqwest::ClientBuilder + 'a) -> Self {
-        Self { builder: Box::new(move || builder(plain())), ..self }
-    }
-
-    /// Cut by a timer of ours.
-    fn cut(self) -> Self {
-        Self { limit: SOON, ..self }
-    }
-
-    /// Every road, shape and watch at once; `expect` sees what came out. "Unprocessed" is never said of a request that arrived.
-    async fn each(&self, expect: impl Fn(&str, Row, &Came)) {
-        let rows = Road::ALL.into_iter().flat_map(|road| {
-            let client = road.client((self.builder)().pool_max_idle_per_host(0));
-            Row::all_of(road).map(move |row| (client.clone(), row))
-        });
-        let sent = rows.map(|(client, row)| async move {
-            let request = row.shape.request(&format!("{}{}", self.url, row.path()));
-            (row, witnessed(&client, request, self.limit, row.watch).await)
-        });
-        let came = join_all(sent.collect::<Vec<_>>()).await;
-        let arrived = self.server.map(Peer::requests).unwrap_or_default();
-        for (row, came) in came {
-            let told = format!("{}: {row:?}: {:?}", self.name, came.result);
-            let its_own = format!(" /{} ", row.path());
-            assert!(came.evidence == Evidence::Unknown || !arrived.iter().any(|request| request.contains(&its_own)), "it arrived: {told}");
-            expect(&told, row, &came);
-        }
-    }
-
-    /// The proof is always the same, and so is the cause unless our own timer ended it.
-    async fn leaves(&self, proof: Proof, cause: impl Into<Option<Cause>>) {
-        let expected = cause.into();
-        self.each(|told, row, came| {
-            assert_eq!(came.evidence, proof.evidence(row), "{told}");
-            assert_eq!(came.error().map(evidence::cause), expected, "{told}");
-        })
-        .await;
-    }
-
-    /// The ways it comes out depend on who is faster: only the promise is held.
-    async fn never_claims_too_much(&self) {
-        self.each(|_, _, _| ()).await;
-    }
-}
 
 struct NoSuchName;
 
