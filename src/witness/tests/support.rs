@@ -348,11 +348,17 @@ impl Came {
     }
 }
 
-/// Sends, gives up after the limit, and asks the slot.
-pub(super) async fn witnessed(client: &ClientWithMiddleware, request: Request, limit: Duration, watch: Watch) -> Came {
+/// A slot, and extensions with which a request is sent under its watch.
+pub(super) fn watched_extensions(watch: Watch) -> (SendSlot, Extensions) {
     let slot = SendSlot::new(watch);
     let mut extensions = Extensions::new();
     extensions.insert(Held(slot.clone()));
+    (slot, extensions)
+}
+
+/// Sends, gives up after the limit, and asks the slot.
+pub(super) async fn witnessed(client: &ClientWithMiddleware, request: Request, limit: Duration, watch: Watch) -> Came {
+    let (slot, mut extensions) = watched_extensions(watch);
     let result = timeout(limit, client.execute_with_extensions(request, &mut extensions)).await.ok();
     // An answer says what it says before any verdict is asked for.
     let refusal = slot.refusal().expect("a send was witnessed");
