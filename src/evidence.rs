@@ -16,8 +16,17 @@ use crate::{
 
 type Source<'a> = &'a (dyn Error + 'static);
 
+/// Where a message ends on HTTP/2, and with it what a GOAWAY proves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// With its head: there is no body.
+    Head,
+    /// After a body.
+    Body,
+}
+
 /// What the error proves about the last hop.
-pub(crate) fn proof(error: &reqwest::Error) -> Evidence {
+pub(crate) fn proof(error: &reqwest::Error, ending: Ending) -> Evidence {
     sending(error).map_or(Evidence::Unknown, |failure| {
         // proof: hyper-util notes the connection in every failure after it gave the request to one. None noted, none had the request.
         if failure.connect_info().is_none() {
@@ -27,13 +36,13 @@ pub(crate) fn proof(error: &reqwest::Error) -> Evidence {
         if in_connection(failure).is_some_and(hyper::Error::is_canceled) {
             return Evidence::Unprocessed;
         }
-        refused(failure)
+        refused(failure, ending)
     })
 }
 
 /// What the error proves about the last hop although the request left: the server refused to process it.
-pub(crate) fn refusal(error: &reqwest::Error) -> Evidence {
-    sending(error).map_or(Evidence::Unknown, refused)
+pub(crate) fn refusal(error: &reqwest::Error, ending: Ending) -> Evidence {
+    sending(error).map_or(Evidence::Unknown, |failure| refused(failure, ending))
 }
 
 /// What went wrong, for reports. No decision hangs on it but [`is_broken`].
@@ -74,22 +83,37 @@ fn in_connection(failure: &legacy::Error) -> Option<&hyper::Error> {
 }
 
 #[cfg(feature = "http2")]
-fn refused(failure: &legacy::Error) -> Evidence {
-    let refused = in_connection(failure).and_then(Error::source).and_then(|source| source.downcast_ref()).is_some_and(is_refusal);
-    // proof: see `is_refusal`.
-    if refused { Evidence::Unprocessed } else { Evidence::Unknown }
+fn refused(failure: &legacy::Error, ending: Ending) -> Evidence {
+    let Some(error) = in_connection(failure).and_then(Error::source).and_then(|source| source.downcast_ref::<h2::Error>()) else {
+        return Evidence::Unknown;
+    };
+    // proof: REFUSED_STREAM promises that nothing was processed (RFC 9113 §8.7).
+    if is_refused_stream(error) {
+        return Evidence::Unprocessed;
+    }
+    match ending {
+        // proof: h2 gives a peer's GOAWAY to the streams above its last id, which are unprocessed whatever the code (RFC 9113 §6.8), and to
+        // a stream that was opened in the moment the GOAWAY came. Of that one hyper drops the body unread: it never became complete.
+        Ending::Body if is_go_away(error) => Evidence::Unprocessed,
+        // Without a body the latter was complete, the server may have counted it in, and the error looks the same.
+        Ending::Body | Ending::Head => Evidence::Unknown,
+    }
 }
 
 #[cfg(not(feature = "http2"))]
-fn refused(_: &legacy::Error) -> Evidence {
+fn refused(_: &legacy::Error, _: Ending) -> Evidence {
     Evidence::Unknown
 }
 
-/// proof: REFUSED_STREAM promises that nothing was processed (RFC 9113 §8.7). So does a GOAWAY, whatever its code, for the streams above
-/// its last id (§6.8), and h2 gives a peer's GOAWAY to no other stream. A GOAWAY that h2 itself sent proves nothing.
 #[cfg(feature = "http2")]
-fn is_refusal(error: &h2::Error) -> bool {
-    error.is_remote() && (error.is_go_away() || error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM))
+fn is_refused_stream(error: &h2::Error) -> bool {
+    error.is_remote() && error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM)
+}
+
+/// A GOAWAY of the peer. One that h2 itself sent proves nothing.
+#[cfg(feature = "http2")]
+fn is_go_away(error: &h2::Error) -> bool {
+    error.is_remote() && error.is_go_away()
 }
 
 fn cause_before_connection(error: &reqwest::Error, failure: &legacy::Error) -> Cause {
@@ -142,7 +166,7 @@ fn cause_below(source: Source<'_>) -> Option<Cause> {
     if let Some(error) = source.downcast_ref::<h2::Error>() {
         return Some(match error.get_io() {
             Some(error) => cause_of_io(error),
-            None if is_refusal(error) => Cause::Refused,
+            None if is_refused_stream(error) || is_go_away(error) => Cause::Refused,
             None if error.is_remote() => Cause::Reset,
             None => Cause::Protocol,
         });

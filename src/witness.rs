@@ -27,7 +27,10 @@ use tracked::Tracked;
 
 pub(crate) use slot::{SendSlot, Watch};
 
-use crate::{evidence, policy::Evidence};
+use crate::{
+    evidence::{self, Ending},
+    policy::Evidence,
+};
 
 /// Witnesses what becomes of each send, so that a write which provably never left can be sent again. The *last* middleware of a client.
 ///
@@ -138,6 +141,7 @@ impl Middleware for SendWitness {
         let Some(slot) = extensions.get::<SendSlot>().cloned() else {
             return next.run(request, extensions).await;
         };
+        let ending = ending(&request);
         let claim = self.track(&mut request, slot.watch());
         let place = slot.open(claim.clone());
         let (result, hop) = self.send(request, extensions, next).await;
@@ -145,7 +149,7 @@ impl Middleware for SendWitness {
             place,
             match &result {
                 Ok(_) => Sent::Answered(hop),
-                Err(Error::Reqwest(error)) => Sent::Failed(evidence_of(error, claim.as_deref(), hop)),
+                Err(Error::Reqwest(error)) => Sent::Failed(evidence_of(error, claim.as_deref(), hop, ending)),
                 Err(Error::Middleware(_)) => Sent::Failed(Evidence::Unknown),
             },
         );
@@ -153,15 +157,20 @@ impl Middleware for SendWitness {
     }
 }
 
-fn evidence_of(error: &reqwest::Error, claim: Option<&Claim>, hop: Hop) -> Evidence {
+fn evidence_of(error: &reqwest::Error, claim: Option<&Claim>, hop: Hop, ending: Ending) -> Evidence {
     match (claim, hop) {
         // proof: the transport never reached for the body. The first hop carries it, so that is true of every hop.
         (Some(claim), _) if claim.revoke() => Evidence::Unprocessed,
         // The body was reached for: an error that says otherwise is another hop's, whatever was declared. Only a refusal is left.
-        (Some(_), Hop::First) => evidence::refusal(error),
-        (None, Hop::First) => evidence::proof(error),
+        (Some(_), Hop::First) => evidence::refusal(error, ending),
+        (None, Hop::First) => evidence::proof(error, ending),
         (_, Hop::MaybeLater) => Evidence::Unknown,
     }
+}
+
+fn ending(request: &Request) -> Ending {
+    let ended = request.body().is_none_or(|body| body.is_end_stream() || body.size_hint().exact() == Some(0));
+    if ended { Ending::Head } else { Ending::Body }
 }
 
 fn has_empty_body(request: &Request) -> bool {

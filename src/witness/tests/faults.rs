@@ -10,7 +10,7 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use super::{fault::*, support::*};
 use crate::{
-    evidence,
+    evidence::{self, Ending},
     policy::Evidence,
     report::Cause,
     witness::{SendSlot, Watch},
@@ -260,7 +260,7 @@ async fn an_answer_proves_nothing_by_itself() {
     for (peer, limit) in [(&cut, PATIENCE), (&stalled, SOON)] {
         let answer: Response = plain().read_timeout(limit).build().unwrap().get(peer.url("/")).send().await.unwrap();
         let lost = answer.bytes().await.unwrap_err();
-        assert_eq!((evidence::cause(&lost), evidence::proof(&lost)), (Cause::BodyLost, Evidence::Unknown));
+        assert_eq!((evidence::cause(&lost), evidence::proof(&lost, Ending::Body)), (Cause::BodyLost, Evidence::Unknown));
         assert!(!evidence::is_broken(&lost));
     }
 }
@@ -291,7 +291,7 @@ async fn a_request_body_that_fails_is_not_broken_and_proves_nothing() {
     for road in Road::ALL {
         // What fails inside is another client's refused connection: proof about that one, not about ours.
         let elsewhere = plain().build().unwrap().get(format!("http://{}", dead_address().await)).send().await.unwrap_err();
-        assert_eq!(evidence::proof(&elsewhere), Evidence::Unprocessed);
+        assert_eq!(evidence::proof(&elsewhere, Ending::Head), Evidence::Unprocessed);
         let chunks = futures_util::stream::iter([Ok("first"), Err(elsewhere)]);
         let mut request = Shape::Post.request(&silent.url("/"));
         *request.body_mut() = Some(reqwest::Body::wrap_stream(chunks));

@@ -57,10 +57,10 @@ async fn a_refused_stream_is_proof() {
 }
 
 #[tokio::test]
-async fn a_stream_above_the_last_id_of_a_goaway_is_proof_whatever_the_code() {
+async fn a_body_that_a_goaway_does_not_cover_is_proof_whatever_the_code() {
     for code in [NO_ERROR, PROTOCOL_ERROR, ENHANCE_YOUR_CALM] {
         let peer = replying(move |_| go_away(0, code)).await;
-        Fault::of("goaway", &peer).with(h2).leaves(Proof::Refused, Cause::Refused).await;
+        Fault::of("goaway", &peer).with(h2).leaves(Proof::WentAway, Cause::Refused).await;
     }
 }
 

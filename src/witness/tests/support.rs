@@ -314,6 +314,8 @@ pub(super) enum Proof {
     TrackerOnly,
     /// The server refused, by protocol.
     Refused,
+    /// The server goes away, and the error does not tell whether it counted in a request that has no body.
+    WentAway,
     Nothing,
 }
 
@@ -326,6 +328,7 @@ impl Proof {
             Self::BeforeConnection => tracked || first_hop,
             Self::TrackerOnly => tracked,
             Self::Refused => first_hop,
+            Self::WentAway => first_hop && shape == Shape::Post,
             Self::Nothing => false,
         };
         if proven { Evidence::Unprocessed } else { Evidence::Unknown }
