@@ -103,7 +103,7 @@ impl SafeClientBuilder {
     /// Those of [`reqwest::ClientBuilder::build`].
     pub fn build(self) -> reqwest::Result<ClientWithMiddleware> {
         let (policy, witness) = match self.redirects {
-            Redirects::Off => (redirect::Policy::none(), SendWitness::redirects_off()),
+            Redirects::Off => (redirect::Policy::none(), SendWitness::of_one_send()),
             Redirects::Counted(policy) => (counting(policy), SendWitness::counted()),
         };
         let client = self.builder.retry(reqwest::retry::never()).redirect(policy).build()?;

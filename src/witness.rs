@@ -16,6 +16,7 @@ mod atomic {
 
 use std::{cell::Cell, sync::Arc};
 
+use futures_util::future::BoxFuture;
 use http::{Extensions, Method, Version, header::CONTENT_LENGTH};
 use http_body::Body as _;
 use reqwest::{Request, Response, redirect};
@@ -52,17 +53,20 @@ use crate::{
 /// leave, followed by a reset, when a limit fires in the very moment in which the connection takes the request. HTTP/3 gives no evidence.
 #[derive(Debug, Clone)]
 pub struct SendWitness {
-    redirects: Redirects,
+    client: Client,
 }
 
-/// What is known about the redirects of the client below.
+/// What the client below does on its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Redirects {
-    Off,
-    /// Followed, unseen: by reqwest's default policy or one of the user's.
-    Unseen,
-    /// Followed by a policy that [`counting`] made.
+enum Client {
+    /// Sends each request once.
+    SendsOnce,
+    /// Follows no redirect, and resends at most what an HTTP/2 server refused, if it can clone it.
+    RedirectsOff,
+    /// Follows redirects by a policy that [`counting`] made, and resends nothing.
     Counted,
+    /// Follows redirects, unseen.
+    Unseen,
 }
 
 tokio::task_local! {
@@ -84,36 +88,44 @@ fn hop(hops: &Cell<u32>) -> Hop {
 }
 
 impl SendWitness {
-    /// For a client built with `redirect::Policy::none()`: everything that can be proven is.
+    /// For a client built with `redirect::Policy::none()`: proves what can be proven.
     ///
-    /// The client must not resend by itself either, with a `reqwest::retry` classifier of its own. reqwest's default, which resends what
-    /// an HTTP/2 server refused, does no harm; `reqwest::retry::never()` leaves those resends to this crate, where they are counted.
+    /// The client must not resend by itself after an answer, with a `reqwest::retry` classifier of its own. reqwest's default resends what
+    /// an HTTP/2 server refused; build the client with `reqwest::retry::never()` to leave that to this crate, where it is counted.
     #[must_use]
     pub fn redirects_off() -> Self {
-        Self { redirects: Redirects::Off }
+        Self { client: Client::RedirectsOff }
     }
 
     /// For a client with reqwest's default redirect policy, which follows up to ten: proves that a request with an empty body was not sent.
     #[must_use]
     pub fn default_redirects() -> Self {
-        Self { redirects: Redirects::Unseen }
+        Self { client: Client::Unseen }
     }
 
     /// For a client with any other redirect policy: proves that a request with an empty body was not sent.
     #[must_use]
     pub fn custom_redirects() -> Self {
-        Self { redirects: Redirects::Unseen }
+        Self { client: Client::Unseen }
     }
 
-    /// For a client whose redirect policy was made by [`counting`].
+    /// For a client without redirects and with `reqwest::retry::never()`.
+    pub(crate) fn of_one_send() -> Self {
+        Self { client: Client::SendsOnce }
+    }
+
+    /// For a client whose redirect policy was made by [`counting`], and with `reqwest::retry::never()`.
     pub(crate) fn counted() -> Self {
-        Self { redirects: Redirects::Counted }
+        Self { client: Client::Counted }
     }
 
     /// Wraps the body where the slot asks for it and the caller cannot tell: reqwest does not follow 307 and 308 with a wrapped body
     /// unless it is empty.
     fn track(&self, request: &mut Request, watch: Watch) -> Option<Arc<Claim>> {
-        let harmless = self.redirects == Redirects::Off || has_empty_body(request);
+        let harmless = match self.client {
+            Client::SendsOnce | Client::RedirectsOff => true,
+            Client::Counted | Client::Unseen => has_empty_body(request),
+        };
         (watch == Watch::Body && harmless && can_be_revoked(request)).then(|| {
             let claim = Arc::new(Claim::fresh());
             let body = request.body_mut().take().unwrap_or_default();
@@ -122,15 +134,15 @@ impl SendWitness {
         })
     }
 
-    async fn send(&self, request: Request, extensions: &mut Extensions, next: Next<'_>) -> (Result<Response>, Hop) {
-        let send = next.run(request, extensions);
-        match self.redirects {
-            Redirects::Off => (send.await, Hop::First),
-            Redirects::Unseen => (send.await, Hop::MaybeLater),
-            Redirects::Counted => {
-                let counted = async { (send.await, HOPS.with(hop)) };
-                HOPS.scope(Cell::new(0), counted).await
-            }
+    async fn send(&self, send: BoxFuture<'_, Result<Response>>, claim: Option<&Claim>, ending: Ending) -> (Result<Response>, Hop) {
+        match self.client {
+            Client::SendsOnce => (send.await, Hop::First),
+            // reqwest resends only what it can clone, which a wrapped body is not, and only after a GOAWAY or REFUSED_STREAM: without
+            // proof, that is, if there was no body.
+            Client::RedirectsOff if claim.is_none() && ending == Ending::Head => (send.await, Hop::MaybeLater),
+            Client::RedirectsOff => (send.await, Hop::First),
+            Client::Counted => HOPS.scope(Cell::new(0), async { (send.await, HOPS.with(hop)) }).await,
+            Client::Unseen => (send.await, Hop::MaybeLater),
         }
     }
 }
@@ -144,7 +156,7 @@ impl Middleware for SendWitness {
         let ending = ending(&request);
         let claim = self.track(&mut request, slot.watch());
         let place = slot.open(claim.clone());
-        let (result, hop) = self.send(request, extensions, next).await;
+        let (result, hop) = self.send(next.run(request, extensions), claim.as_deref(), ending).await;
         slot.close(
             place,
             match &result {

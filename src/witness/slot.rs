@@ -37,7 +37,7 @@ pub(super) enum Sent {
 pub(super) enum Hop {
     /// The request's own.
     First,
-    /// Possibly that of a request which reqwest made from it by following a redirect.
+    /// Possibly that of another request which reqwest made from it, to follow a redirect or to resend it.
     MaybeLater,
 }
 

@@ -323,7 +323,8 @@ impl Proof {
     /// What a proof is worth: the tracker counts wherever it was allowed, an error only where no redirect can have been followed.
     pub(super) fn evidence(self, Row { road, shape, watch }: Row) -> Evidence {
         let tracked = watch == Watch::Body && (!road.follows() || shape != Shape::Post);
-        let first_hop = !road.follows() || road.is_paved();
+        // An existing client resends by itself what it can clone, and only a body makes that harmless.
+        let first_hop = road.is_paved() || !road.follows() && (tracked || shape == Shape::Post);
         let proven = match self {
             Self::BeforeConnection => tracked || first_hop,
             Self::TrackerOnly => tracked,
