@@ -75,7 +75,11 @@ pub(crate) fn is_broken(error: &reqwest::Error) -> bool {
 /// The failure to send, if that is what the error is about. Errors of an answer's body are not; nor are failures that a request body
 /// carries inside (it may well be another client's answer), which is why nothing looks deeper than the error's own source.
 fn sending(error: &reqwest::Error) -> Option<&legacy::Error> {
-    error.is_request().then(|| error.source()).flatten().and_then(|source| source.downcast_ref())
+    error.is_request().then(|| error.source()).flatten().and_then(failure_of)
+}
+
+fn failure_of(source: Source<'_>) -> Option<&legacy::Error> {
+    source.downcast_ref()
 }
 
 fn in_connection(failure: &legacy::Error) -> Option<&hyper::Error> {
@@ -204,4 +208,90 @@ fn is_untrusted(error: Source<'_>) -> bool {
 #[cfg(not(feature = "rustls"))]
 fn is_untrusted(_: Source<'_>) -> bool {
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt;
+
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// What another major version's error would look like: the same words, another type.
+    #[derive(Debug)]
+    struct Foreign {
+        text: &'static str,
+        source: Option<Box<Self>>,
+    }
+
+    impl Foreign {
+        fn new(text: &'static str) -> Self {
+            Self { text, source: None }
+        }
+
+        fn over(self, source: Self) -> Self {
+            Self { source: Some(Box::new(source)), ..self }
+        }
+    }
+
+    impl fmt::Display for Foreign {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.text)
+        }
+    }
+
+    impl Error for Foreign {
+        fn source(&self) -> Option<Source<'_>> {
+            self.source.as_deref().map(|source| source as _)
+        }
+    }
+
+    #[test]
+    fn an_error_of_another_version_is_not_recognised_by_its_words() {
+        let refused = Foreign::new("stream error received: refused stream before processing any application logic");
+        let chain = Foreign::new("client error (Connect)").over(Foreign::new("http2 error").over(refused));
+        assert!(failure_of(&chain).is_none(), "so `proof` is unknown");
+        assert_eq!(layers(&chain).count(), 3);
+        assert!(layers(&chain).all(|layer| cause_below(layer).is_none() && !is_untrusted(layer)));
+    }
+
+    #[test]
+    fn an_error_wrapped_in_io_errors_is_still_a_layer() {
+        let deep = io::Error::other(io::Error::new(io::ErrorKind::InvalidData, Foreign::new("bad certificate")));
+        assert!(layers(&deep).any(|layer| layer.is::<Foreign>()));
+    }
+
+    #[cfg(feature = "rustls")]
+    #[test]
+    fn only_a_rejected_certificate_is_untrusted() {
+        use rustls::{AlertDescription, CertificateError, Error as Tls};
+
+        let wrapped = |error: Tls| io::Error::other(io::Error::new(io::ErrorKind::InvalidData, error));
+        assert!(layers(&wrapped(Tls::InvalidCertificate(CertificateError::UnknownIssuer))).any(is_untrusted));
+        assert!(!layers(&wrapped(Tls::AlertReceived(AlertDescription::InternalError))).any(is_untrusted));
+        assert!(!layers(&wrapped(Tls::DecryptError)).any(is_untrusted));
+    }
+
+    #[tokio::test]
+    async fn a_request_handed_back_is_proof() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let _ = stream.set_zero_linger();
+            }
+        });
+        let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+        let mut handed_back = 0;
+        for _ in 0..100 {
+            let error = client.post(&url).body("0123").send().await.unwrap_err();
+            let failure = sending(&error).unwrap();
+            if failure.connect_info().is_some() && in_connection(failure).is_some_and(hyper::Error::is_canceled) {
+                handed_back += 1;
+                assert_eq!(proof(&error, Ending::Head), Evidence::Unprocessed, "{error:?}");
+            }
+        }
+        assert!(handed_back > 0, "never seen");
+    }
 }
