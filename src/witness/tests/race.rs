@@ -18,7 +18,7 @@ use http_body::{Body, SizeHint};
 use http_body_util::BodyExt;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use reqwest::Request;
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, time::timeout};
 
 use super::support::*;
 use crate::{
@@ -275,7 +275,8 @@ async fn a_message_revoked_before_it_is_written_does_not_become_complete() {
         for (name, body) in bodies {
             let request = Request::new(Method::POST, silent.url("/").parse().unwrap());
             let revoked = revoked(request, body());
-            builder(Version::HTTP_2).build().unwrap().execute(revoked).await.unwrap_err();
+            let sent = builder(Version::HTTP_2).build().unwrap().execute(revoked);
+            timeout(PATIENCE, sent).await.expect("it is sent, and waits for an answer").unwrap_err();
             assert_eq!(silent.h2_requests(), 0, "{name}");
         }
     }
@@ -300,6 +301,7 @@ fn revoked(mut request: Request, body: reqwest::Body) -> Request {
 }
 
 async fn refused_by_its_own_body(request: Request, body: reqwest::Body, name: &str) {
-    let error = plain().build().unwrap().execute(revoked(request, body)).await.unwrap_err();
+    let sent = plain().build().unwrap().execute(revoked(request, body));
+    let error = timeout(PATIENCE, sent).await.expect("it is sent, and waits for an answer").unwrap_err();
     assert_eq!(crate::evidence::cause(&error), crate::report::Cause::RequestBody, "{name}: {error:?}");
 }

@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Long enough for anything on loopback, short enough for a failing test.
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Every byte that arrived, by connection.
 pub(super) type Heard = Arc<Mutex<Vec<Vec<u8>>>>;
