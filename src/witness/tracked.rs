@@ -60,3 +60,25 @@ impl fmt::Display for Revoked {
 }
 
 impl Error for Revoked {}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    #[test]
+    fn either_hook_takes_the_message() {
+        let hooks: [fn(&mut Tracked); 2] = [
+            |body| assert!(!body.is_end_stream()),
+            |body| assert!(Pin::new(body).poll_frame(&mut Context::from_waker(Waker::noop())).is_ready()),
+        ];
+        for hook in hooks {
+            let claim = Arc::new(Claim::fresh());
+            let mut body = Tracked::new("body".into(), Arc::clone(&claim));
+            assert_eq!(body.size_hint().exact(), Some(4), "asking for the length takes nothing");
+            hook(&mut body);
+            assert!(!claim.revoke());
+        }
+    }
+}

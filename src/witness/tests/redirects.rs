@@ -8,7 +8,7 @@ use crate::{
     evidence,
     policy::Evidence,
     report::Cause,
-    witness::{Watch, counting},
+    witness::{SendWitness, Watch, counting},
 };
 
 const STATUSES: [u16; 5] = [301, 302, 303, 307, 308];
@@ -124,6 +124,18 @@ async fn a_post_redirected_to_a_dead_host_is_unknown() {
             .await;
     }
     Fault::at("dead at once", dead).leaves(Proof::BeforeConnection, Cause::Connect).await;
+}
+
+#[tokio::test]
+async fn a_witness_that_was_told_wrongly_is_not_fooled_about_a_write() {
+    let dead = format!("http://{}/", dead_address().await);
+    let peer = Peer::answering(move |_| redirect_to(303, &dead)).await;
+    let client = existing(plain(), SendWitness::redirects_off());
+    for shape in Shape::ALL {
+        let came = witnessed(&client, shape.request(&peer.url("/")), PATIENCE, Watch::Body).await;
+        assert_eq!(came.error().map(evidence::cause), Some(Cause::Connect));
+        assert_eq!(came.evidence, Evidence::Unknown, "{shape:?}");
+    }
 }
 
 #[tokio::test]

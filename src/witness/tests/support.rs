@@ -229,14 +229,19 @@ impl Road {
             Self::PavedOff => paved(builder).redirects_off().with(Watched).with(inner).build().unwrap(),
             Self::PavedDefault => paved(builder).with(Watched).with(inner).build().unwrap(),
             Self::PavedCustom => paved(builder).redirect(self.policy()).with(Watched).with(inner).build().unwrap(),
-            Self::ExistingOff => existing(builder.redirect(self.policy()), inner, SendWitness::redirects_off()),
-            Self::ExistingDefault => existing(builder.redirect(self.policy()), inner, SendWitness::default_redirects()),
-            Self::ExistingCustom => existing(builder.redirect(self.policy()), inner, SendWitness::custom_redirects()),
+            Self::ExistingOff => existing_with(builder.redirect(self.policy()), inner, SendWitness::redirects_off()),
+            Self::ExistingDefault => existing_with(builder.redirect(self.policy()), inner, SendWitness::default_redirects()),
+            Self::ExistingCustom => existing_with(builder.redirect(self.policy()), inner, SendWitness::custom_redirects()),
         }
     }
 }
 
-fn existing(builder: reqwest::ClientBuilder, inner: impl Middleware, witness: SendWitness) -> ClientWithMiddleware {
+/// A client that was there before, with whatever its witness was told about it.
+pub(super) fn existing(builder: reqwest::ClientBuilder, witness: SendWitness) -> ClientWithMiddleware {
+    existing_with(builder, pass_on, witness)
+}
+
+fn existing_with(builder: reqwest::ClientBuilder, inner: impl Middleware, witness: SendWitness) -> ClientWithMiddleware {
     ClientBuilder::new(builder.build().unwrap()).with(Watched).with(inner).with(witness).build()
 }
 
