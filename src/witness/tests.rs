@@ -5,6 +5,8 @@ mod faults;
 #[cfg(feature = "http2")]
 mod faults_h2;
 mod framing;
+#[cfg(feature = "http2")]
+mod h2;
 mod race;
 mod redirects;
 mod sends;

@@ -119,7 +119,7 @@ async fn an_untrusted_certificate_is_proof_and_broken() {
 
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
-    let provider = Arc::new(tokio_rustls::rustls::crypto::aws_lc_rs::default_provider());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let config = config.with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key).unwrap();
     let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));

@@ -1,6 +1,6 @@
 //! HTTP/2: what the server refused, and what merely failed.
 
-use super::{fault::*, support::*};
+use super::{fault::*, h2::*, support::*};
 use crate::{policy::Evidence, report::Cause, witness::Watch};
 
 const NO_ERROR: u32 = 0x0;
@@ -10,7 +10,7 @@ const REFUSED_STREAM: u32 = 0x7;
 const CANCEL: u32 = 0x8;
 const ENHANCE_YOUR_CALM: u32 = 0xb;
 
-fn h2(b: reqwest::ClientBuilder) -> reqwest::ClientBuilder {
+fn over_h2(b: reqwest::ClientBuilder) -> reqwest::ClientBuilder {
     b.http2_prior_knowledge()
 }
 
@@ -53,14 +53,14 @@ fn go_away(last: u32, code: u32) -> Vec<u8> {
 #[tokio::test]
 async fn a_refused_stream_is_proof() {
     let peer = replying(|stream| reset(stream, REFUSED_STREAM)).await;
-    Fault::of("refused stream", &peer).with(h2).leaves(Proof::Refused, Cause::Refused).await;
+    Fault::of("refused stream", &peer).with(over_h2).leaves(Proof::Refused, Cause::Refused).await;
 }
 
 #[tokio::test]
 async fn a_body_that_a_goaway_does_not_cover_is_proof_whatever_the_code() {
     for code in [NO_ERROR, PROTOCOL_ERROR, ENHANCE_YOUR_CALM] {
         let peer = replying(move |_| go_away(0, code)).await;
-        Fault::of("goaway", &peer).with(h2).leaves(Proof::WentAway, Cause::Refused).await;
+        Fault::of("goaway", &peer).with(over_h2).leaves(Proof::WentAway, Cause::Refused).await;
     }
 }
 
@@ -69,7 +69,7 @@ async fn a_stream_that_a_goaway_covers_leaves_nothing_proven() {
     for code in [NO_ERROR, PROTOCOL_ERROR, ENHANCE_YOUR_CALM] {
         let peer = closing_after(move |stream| go_away(stream, code)).await;
         Fault::of("goaway", &peer)
-            .with(h2)
+            .with(over_h2)
             .each(|told, _, came| {
                 assert_eq!(came.evidence, Evidence::Unknown, "{told}");
             })
@@ -81,36 +81,36 @@ async fn a_stream_that_a_goaway_covers_leaves_nothing_proven() {
 async fn a_stream_reset_for_another_reason_leaves_nothing_proven() {
     for code in [NO_ERROR, INTERNAL_ERROR, CANCEL, ENHANCE_YOUR_CALM] {
         let peer = replying(move |stream| reset(stream, code)).await;
-        Fault::of("reset", &peer).with(h2).leaves(Proof::Nothing, Cause::Reset).await;
+        Fault::of("reset", &peer).with(over_h2).leaves(Proof::Nothing, Cause::Reset).await;
     }
 }
 
 #[tokio::test]
 async fn an_answer_whose_stream_is_then_refused_leaves_nothing_proven() {
     let peer = replying(|stream| [h2_ok_head(stream), reset(stream, REFUSED_STREAM)].concat()).await;
-    Fault::of("head, then refused", &peer).with(h2).each(|told, _, came| assert_eq!(came.evidence, Evidence::Unknown, "{told}")).await;
+    Fault::of("head, then refused", &peer).with(over_h2).each(|told, _, came| assert_eq!(came.evidence, Evidence::Unknown, "{told}")).await;
 }
 
 #[tokio::test]
 async fn a_broken_connection_leaves_nothing_proven() {
     let closed = closing_after(|_| vec![]).await;
     let garbage = replying(|_| h2_frame(4, 0, 0, &[1, 2, 3])).await;
-    Fault::of("closed", &closed).with(h2).each(|told, _, came| assert_eq!(came.evidence, Evidence::Unknown, "{told}")).await;
-    Fault::of("garbage", &garbage).with(h2).leaves(Proof::Nothing, Cause::Protocol).await;
+    Fault::of("closed", &closed).with(over_h2).each(|told, _, came| assert_eq!(came.evidence, Evidence::Unknown, "{told}")).await;
+    Fault::of("garbage", &garbage).with(over_h2).leaves(Proof::Nothing, Cause::Protocol).await;
 }
 
 #[tokio::test]
 async fn a_silent_server_leaves_nothing_proven() {
     let silent = replying(|_| vec![]).await;
-    Fault::of("total timeout", &silent).with(|b| h2(b).timeout(SOON)).leaves(Proof::Nothing, CLIENT_LIMIT).await;
-    Fault::of("cut by us", &silent).with(h2).cut().leaves(Proof::Nothing, None).await;
+    Fault::of("total timeout", &silent).with(|b| over_h2(b).timeout(SOON)).leaves(Proof::Nothing, CLIENT_LIMIT).await;
+    Fault::of("cut by us", &silent).with(over_h2).cut().leaves(Proof::Nothing, None).await;
     // No stream may be opened: the request was asked for all the same.
     let closed_door = Peer::serving(|mut wire| async move {
         wire.say(h2_frame(4, 0, 0, &[0, 3, 0, 0, 0, 0])).await;
         wire.silence().await;
     })
     .await;
-    let waiting = Fault::of("no streams allowed", &closed_door).with(h2).cut();
+    let waiting = Fault::of("no streams allowed", &closed_door).with(over_h2).cut();
     waiting.never_claims_too_much().await;
 }
 
@@ -119,15 +119,15 @@ async fn a_server_without_http2_never_claims_too_much() {
     let old = Peer::answering(|_| ok()).await;
     let closed = Peer::serving(|wire| async move { drop(wire) }).await;
     for _ in 0..5 {
-        Fault::of("http/1 only", &old).with(h2).never_claims_too_much().await;
-        Fault::of("closes at once", &closed).with(h2).never_claims_too_much().await;
+        Fault::of("http/1 only", &old).with(over_h2).never_claims_too_much().await;
+        Fault::of("closes at once", &closed).with(over_h2).never_claims_too_much().await;
     }
 }
 
 #[tokio::test]
 async fn a_request_that_waits_for_another_ones_connection_is_proven_unsent() {
     let tls = Peer::serving(Wire::silence).await;
-    let client = Road::PavedOff.client(h2(plain()));
+    let client = Road::PavedOff.client(over_h2(plain()));
     let url = format!("https://{}/", tls.address);
     let send = || witnessed(&client, Shape::Post.request(&url), SOON, Watch::Body);
     let (first, second) = tokio::join!(send(), send());
@@ -140,7 +140,7 @@ async fn the_paved_client_sends_a_refused_post_once() {
     for road in Road::ALL.into_iter().filter(|road| road.is_paved()) {
         for shape in [Shape::EmptyPost, Shape::Post] {
             let before = peer.h2_requests();
-            witnessed(&road.client(h2(plain())), shape.request(&peer.url("/")), PATIENCE, Watch::Errors).await;
+            witnessed(&road.client(over_h2(plain())), shape.request(&peer.url("/")), PATIENCE, Watch::Errors).await;
             assert_eq!(peer.h2_requests() - before, 1, "{road:?} {shape:?}");
         }
     }

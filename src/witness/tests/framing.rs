@@ -9,6 +9,8 @@ use http::{
 use reqwest::{Body, Request, Response, multipart};
 use reqwest_middleware::{Middleware, Next, Result};
 
+#[cfg(feature = "http2")]
+use super::h2::*;
 use super::support::*;
 use crate::witness::Watch;
 

@@ -20,6 +20,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use reqwest::Request;
 use tokio::{net::TcpListener, time::timeout};
 
+#[cfg(feature = "http2")]
+use super::h2::*;
 use super::support::*;
 use crate::{
     policy::Evidence,
@@ -105,13 +107,11 @@ async fn cut<F: Future>(future: F, limit: Duration) -> Option<F::Output> {
     }
 }
 
-/// Draws without a generator: the same limits in every run, spread over the range.
-fn limits(most: Duration) -> impl FnMut() -> Duration {
+/// Spreads limits over the range without a generator.
+fn up_to(most: Duration) -> Duration {
     static STEP: AtomicU64 = AtomicU64::new(0);
-    move || {
-        let step = STEP.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed) >> 44;
-        most * u32::try_from(step).unwrap() / (1 << 20)
-    }
+    let step = STEP.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed) >> 44;
+    most * u32::try_from(step).unwrap() / (1 << 20)
 }
 
 #[derive(Debug, Default)]
@@ -159,13 +159,11 @@ async fn a_request_held_up_in_the_window_is_sent_or_unsent_never_both() {
     for &version in VERSIONS {
         for shape in Shape::ALL {
             let client = builder(version).build().unwrap();
-            let limit = Mutex::new(limits(Duration::from_millis(1)));
             let count = race(version, shape, races(400), async |mut request| {
                 let claim = Arc::new(Claim::fresh());
                 let body = request.body_mut().take().unwrap_or_default();
                 *request.body_mut() = Some(reqwest::Body::wrap(HeldUp(Tracked::new(body, Arc::clone(&claim)))));
-                let limit = limit.lock().unwrap()();
-                let answered = cut(client.execute(request), limit).await.is_some();
+                let answered = cut(client.execute(request), up_to(Duration::from_millis(1))).await.is_some();
                 (answered, if claim.revoke() { Evidence::Unprocessed } else { Evidence::Unknown })
             })
             .await;
@@ -180,13 +178,11 @@ async fn a_request_cut_while_connecting_is_sent_or_unsent_never_both() {
     for &version in VERSIONS {
         for shape in Shape::ALL {
             let clients = [Road::PavedOff.client(builder(version)), Road::PavedOff.client(builder(version).pool_max_idle_per_host(0))];
-            let (limit, turn) = (Mutex::new(limits(Duration::from_millis(1))), AtomicU64::new(0));
+            let turn = AtomicU64::new(0);
             let count = race(version, shape, races(1000), async |request| {
                 // Half of them over a connection that is there, half while connecting.
                 let client = &clients[(turn.fetch_add(1, Ordering::Relaxed) % 2) as usize];
-                let limit = limit.lock().unwrap()();
-                let (answered, evidence) = cut_and_asked(client, request, limit).await;
-                (answered, evidence)
+                cut_and_asked(client, request, up_to(Duration::from_millis(1))).await
             })
             .await;
             println!("cut, {version:?} {shape:?}: {count:?}");
@@ -208,21 +204,15 @@ async fn cut_and_asked(client: &reqwest_middleware::ClientWithMiddleware, reques
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_request_sent_while_the_server_goes_away_is_not_taken_for_refused() {
     let runs = races(60);
-    let limit = Arc::new(Mutex::new(limits(Duration::from_micros(300))));
-    let peer = Peer::serving({
-        let limit = Arc::clone(&limit);
-        move |mut wire| {
-            let limit = limit.lock().unwrap()();
-            async move {
-                wire.greet_h2().await;
-                let Some(first) = wire.h2_request().await else { return };
-                wire.say(h2_ok(first)).await;
-                cut(std::future::pending::<()>(), limit).await;
-                wire.say(h2_frame(7, 0, 0, &[0x7fff_ffff_u32.to_be_bytes(), [0; 4]].concat())).await;
-                while let Some(stream) = wire.h2_request().await {
-                    wire.say(h2_ok(stream)).await;
-                }
-            }
+    let moment = || cut(std::future::pending::<()>(), up_to(Duration::from_micros(300)));
+    let peer = Peer::serving(move |mut wire| async move {
+        wire.greet_h2().await;
+        let Some(first) = wire.h2_request().await else { return };
+        wire.say(h2_ok(first)).await;
+        moment().await;
+        wire.say(h2_frame(7, 0, 0, &[0x7fff_ffff_u32.to_be_bytes(), [0; 4]].concat())).await;
+        while let Some(stream) = wire.h2_request().await {
+            wire.say(h2_ok(stream)).await;
         }
     })
     .await;
@@ -232,7 +222,7 @@ async fn a_request_sent_while_the_server_goes_away_is_not_taken_for_refused() {
             let before = peer.everything().len();
             let first = witnessed(&client, Shape::Get.request(&peer.url("/")), PATIENCE, Watch::Errors).await;
             first.result.unwrap().unwrap();
-            cut(std::future::pending::<()>(), limit.lock().unwrap()()).await;
+            moment().await;
             let came = witnessed(&client, shape.request(&peer.url("/")), PATIENCE, Watch::Body).await;
             // The writes among what arrived: `:method: POST` is the first field of its head.
             let writes = peer.everything().split_off(before).iter().map(|bytes| complete_writes(&h2_frames(bytes))).sum::<usize>();
@@ -252,11 +242,10 @@ fn complete_writes(frames: &[Frame]) -> usize {
 async fn a_message_revoked_before_it_is_written_does_not_become_complete() {
     let silent = Peer::serving(Wire::silence).await;
     let stream = || reqwest::Body::wrap_stream(futures_util::stream::iter([Ok::<_, std::io::Error>("first"), Ok("second")]));
-    let bodies: [(&str, fn() -> reqwest::Body); 3] =
-        [("nothing", || "".into()), ("bytes", || "0123456789".into()), ("big", || vec![7; 1 << 20].into())];
+    let bodies = || [("nothing", "".into()), ("bytes", "0123456789".into()), ("big", vec![7; 1 << 20].into())];
     for method in [Method::GET, Method::HEAD, Method::POST, Method::DELETE] {
         for version in [Version::HTTP_10, Version::HTTP_11] {
-            let shapes = bodies.iter().map(|(name, body)| (*name, body())).chain([("stream", stream())]);
+            let shapes = bodies().into_iter().chain([("stream", stream())]);
             for (name, body) in shapes {
                 let mut request = Request::new(method.clone(), silent.url("/").parse().unwrap());
                 *request.version_mut() = version;
@@ -272,9 +261,9 @@ async fn a_message_revoked_before_it_is_written_does_not_become_complete() {
             wire.silence().await;
         })
         .await;
-        for (name, body) in bodies {
+        for (name, body) in bodies() {
             let request = Request::new(Method::POST, silent.url("/").parse().unwrap());
-            let revoked = revoked(request, body());
+            let revoked = revoked(request, body);
             let sent = builder(Version::HTTP_2).build().unwrap().execute(revoked);
             timeout(PATIENCE, sent).await.expect("it is sent, and waits for an answer").unwrap_err();
             assert_eq!(silent.h2_requests(), 0, "{name}");
