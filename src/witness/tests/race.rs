@@ -138,7 +138,7 @@ async fn race(version: Version, shape: Shape, runs: usize, send: impl AsyncFn(Re
             Evidence::Unknown => count.unknown += 1,
         }
     }
-    // Whatever could still be on its way arrives before this does, or belongs to a connection that is gone.
+    // What is still on its way gets the time of another request.
     builder(version).build().unwrap().get(format!("{}/last", origin.url)).send().await.unwrap();
     let complete = origin.complete.lock().unwrap();
     let wrongly: Vec<_> = unsent.intersection(&complete).collect();
