@@ -231,14 +231,14 @@ impl<'a> Run<'a> {
     /// The limit that leaves no time for an attempt after all.
     async fn wait(&self, attempt: &mut Attempt, pause: Duration) -> std::result::Result<(), StopReason> {
         let until = attempt.waits_from.checked_add(pause).map_or(Deadline::NONE, Deadline::at);
+        // A policy without a window can allow a pause that no timer can hold.
+        let instant = until.instant().ok_or(StopReason::WindowClosed)?;
         if matches!(attempt.held, Held::Response(_)) {
             if let Held::Response(response) = mem::replace(&mut attempt.held, Held::GivenBack) {
                 self.watched.drained(drain::give_back(response, self.sending_until.earlier(until)).await);
             }
         }
-        if let Some(instant) = until.instant() {
-            sleep_until(instant).await;
-        }
+        sleep_until(instant).await;
         self.cool_down(HoldsBack::Resends).await.map_err(|held_back| held_back.limit)?;
         let left = self.sending_until.time_left();
         if left.is_zero() || left < self.plan.policy.least_attempt() { Err(StopReason::DeadlineTooNear) } else { Ok(()) }

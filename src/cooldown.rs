@@ -43,7 +43,8 @@ pub struct Cooldown {
 pub enum HoldsBack {
     /// Resends and probes only: a new operation may find the server well again.
     Resends,
-    /// New operations too: they wait within their deadline, or fail at once with
+    /// New operations too. Whoever waits comes back with everybody else who waited: with long deadlines that is a crowd of its own, which
+    /// only the server's capacity or short deadlines bound. They wait within their deadline, or fail at once with
     /// [`RetryError::CoolingDown`](crate::RetryError::CoolingDown), which carries the time.
     FirstSendsToo,
 }

@@ -19,7 +19,7 @@ use reqwest::{
 use reqwest_middleware::{ClientWithMiddleware, Error, RequestBuilder, Result};
 use reqwest_safe_retry::{
     Cause, Endpoint, IdempotencyKey, Outcome, ReplayBody, ReplayRequest, ReportSlot, ResendReason, RetryError, RetryErrorExt, RetryReport,
-    SafeRetry, StopReason,
+    SafeRetry, StopReason, TimeLimit,
     testing::{Fault, FaultServer, Recorded},
 };
 use support::{Dead, Lookup, Names, ORDERS, QUICK, Road, bounded, keyed_write, plain};
@@ -252,7 +252,11 @@ fn lost(status: u16) -> [Fault; 4] {
 #[tokio::test]
 async fn a_read_whose_answer_broke_off_brings_it_whole() {
     join_all(Road::ALL.map(|road| async move {
-        for fault in lost(200) {
+        let [cut, reset, chunked, stalled] = lost(200);
+        let by_the_attempt_limit = Cause::TimedOut(TimeLimit::Attempt);
+        for (fault, cause) in
+            [(cut, Cause::BodyLost), (reset, Cause::BodyLost), (chunked, Cause::BodyLost), (stalled, by_the_attempt_limit)]
+        {
             let whole = Fault::ok(BODY).with_header("x-version", "7");
             let server = FaultServer::start([fault, whole]).await;
             let came = send(road.client(QUICK).get(server.url("/orders?page=2")).with_extension(reading(Endpoint::read()))).await;
@@ -267,7 +271,7 @@ async fn a_read_whose_answer_broke_off_brings_it_whole() {
             let [first, _] = came.report.attempts() else { panic!("two attempts") };
             assert_eq!(
                 (first.cause(), first.status(), first.resend()),
-                (Cause::BodyLost, Some(StatusCode::OK), Some(ResendReason::EffectRepeatable))
+                (cause, Some(StatusCode::OK), Some(ResendReason::EffectRepeatable))
             );
             server.assert_requests(2);
         }

@@ -123,6 +123,18 @@ async fn without_a_deadline_a_hint_longer_than_the_window_returns_at_once() {
     assert_eq!((ended.status(), ended.took, ended.report.stop()), (503, Duration::ZERO, StopReason::WindowClosed));
 }
 
+/// B02: the article's policy has no window, and a timer holds some thirty years.
+#[tokio::test(start_paused = true)]
+async fn a_hint_that_no_timer_can_hold_stops_instead_of_hurrying() {
+    for hint in ["9223372036", "9223372037", "18446744073709551615", "18446744073709551616"] {
+        let peer = Scripted::new([Step::status(503).with_header("retry-after", hint).with_body("busy"), Step::ok("done")]);
+        let ended = end(client(steady().with_policy(RetryPolicy::ARTICLE), &peer).get(URL)).await;
+        assert_eq!((ended.status(), ended.took, ended.report.stop()), (503, Duration::ZERO, StopReason::WindowClosed), "{hint}");
+        assert_eq!(ended.result.unwrap().text().await.unwrap(), "busy");
+        peer.assert_sends(1);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_hint_that_fits_is_waited_for_in_full_and_spread_only_upwards() {
     for (draw, spread, wanted) in [
