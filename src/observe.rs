@@ -253,7 +253,11 @@ impl<'a> Watched<'a> {
     /// Nobody waits for the operation any more. A read has nothing to lose.
     fn abandoned(&self, evidence: Evidence) {
         #[cfg(feature = "tracing")]
-        spans::abandoned(self.sends, if self.plan.is_write { evidence } else { Evidence::Unprocessed });
+        {
+            let evidence = if self.plan.is_write { evidence } else { Evidence::Unprocessed };
+            // Whoever drops the operation stands outside of its span.
+            self.span.span.in_scope(|| spans::abandoned(self.sends, evidence));
+        }
         #[cfg(feature = "metrics")]
         self.meter(meters::Meters::abandoned);
     }
