@@ -1,5 +1,7 @@
 //! The moment in which the connection takes a request while our timer cuts it: whoever is second loses, and nothing complete leaves.
 
+#![expect(clippy::disallowed_methods, reason = "the race is about microseconds of real time")]
+
 use std::{
     collections::HashSet,
     pin::pin,
