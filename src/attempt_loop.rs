@@ -14,7 +14,7 @@ use crate::{
     budget::{BudgetAccount, Withdrawal},
     cooldown::{CooldownPlace, HoldsBack},
     correlation::CorrelationId,
-    deadline::Deadline,
+    deadline::{Deadline, HORIZON},
     drain,
     endpoint::{DeadlineCovers, Endpoint},
     error::{Failure, FailureSource, Misuse, RetryError},
@@ -272,7 +272,9 @@ impl<'a> Run<'a> {
             Signal::Resendable(_) | Signal::Forbidden => true,
             _ => false,
         };
-        if let (true, Some(place), Some(until)) = (concerns_all, self.plan.cooldown, attempt.ended.checked_add(hint)) {
+        // Forever is a wait, too.
+        let until = attempt.ended.checked_add(hint.min(HORIZON));
+        if let (true, Some(place), Some(until)) = (concerns_all, self.plan.cooldown, until) {
             place.note(until);
         }
     }
@@ -557,6 +559,7 @@ impl<'a> Run<'a> {
     fn held_back(mut self, held_back: HeldBack) -> Result<Response> {
         self.hint = Some(held_back.wait);
         let report = self.report_without_attempt(held_back.limit);
+        self.ended(report.stop(), report.outcome(), None, Some(&report));
         self.fill(&report);
         Err(RetryError::CoolingDown(Failure::new(report, self.key(), None, None)).into())
     }
