@@ -200,7 +200,7 @@ impl Attempt {
 }
 
 /// What an answer means here: the replay marker first, then the endpoint's verdict, then its key contract, then the
-/// server's veto, last the policy's statuses.
+/// server's veto, last the policy's statuses. A veto also ends the wait for a key in use: the server knows what would come of it.
 fn meaning(
     plan: &Plan<'_>,
     status: StatusCode,
@@ -211,6 +211,7 @@ fn meaning(
     let endpoint = plan.endpoint.as_ref();
     let key_answer = endpoint.and_then(Endpoint::contract).and_then(|contract| contract.answer(status, headers));
     let verdict = || endpoint.and_then(|endpoint| endpoint.classify(&Answer::new(status, headers, body)));
+    let veto = || plan.hints.veto(headers);
     let signal = match key_answer {
         Some(KeyAnswer::Replayed) => Signal::Final(status),
         Some(KeyAnswer::InUse | KeyAnswer::Mismatch) | None => match (verdict(), key_answer) {
@@ -218,10 +219,11 @@ fn meaning(
             (Some(Verdict::Resendable), _) => Signal::Resendable(status),
             (Some(Verdict::KeyInUse), _) => Signal::KeyInUse,
             (Some(Verdict::Forbidden), _) => Signal::Forbidden,
+            (None, Some(KeyAnswer::InUse)) if veto() == Some(Veto::Forbid) => Signal::Forbidden,
             (None, Some(KeyAnswer::InUse)) => Signal::KeyInUse,
             (None, Some(KeyAnswer::Mismatch)) => Signal::Final(status),
             (None, None) if status == StatusCode::TOO_EARLY && too_early == TooEarly::Heard => Signal::Final(status),
-            (None, _) => match plan.hints.veto(headers) {
+            (None, _) => match veto() {
                 // A veto speaks about failures: it makes no success out of a refusal, and no refusal out of a success.
                 Some(Veto::Forbid) if plan.policy.statuses().contains(status) => Signal::Forbidden,
                 Some(Veto::Resend) if status.is_client_error() || status.is_server_error() => Signal::Resendable(status),

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::{
     attempt::{self, Attempt, Held, TooEarly},
     cooldown::HoldsBack,
-    deadline::Deadline,
+    deadline::{Deadline, HORIZON},
     drain,
     observe::Watched,
     operation_key::OperationKey,
@@ -264,7 +264,9 @@ impl<'a> Run<'a> {
             Signal::Resendable(_) | Signal::Forbidden => true,
             Signal::Final(_) | Signal::KeyInUse | Signal::Failed | Signal::Broken | Signal::BodyLost(_) | Signal::ProbedAbsent => false,
         };
-        if let (true, Some(place), Some(until)) = (concerns_all, self.plan.cooldown, attempt.ended.checked_add(hint)) {
+        // Forever is a wait, too.
+        let until = attempt.ended.checked_add(hint.min(HORIZON));
+        if let (true, Some(place), Some(until)) = (concerns_all, self.plan.cooldown, until) {
             place.note(until);
         }
     }

@@ -15,7 +15,7 @@ use task_local_extensions::{Extensions, get_local_item, with_extensions};
 use tokio::time::Instant;
 
 /// About 30 years: what lies further ahead is no deadline. Timers add a little to the instants they get, which must not overflow.
-const HORIZON: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+pub(crate) const HORIZON: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
 /// One absolute instant on the monotonic clock by which an operation has ended, the body of its answer included.
 ///

@@ -1,4 +1,4 @@
-//! What well-known servers promise for an idempotency key, each with the page that says so.
+//! What well-known servers promise for an idempotency key, and how they ask to be left alone, each with the page that says so.
 //!
 //! Only what public documentation says is here; where an older and a newer page differ, the shorter memory is taken, because a key that
 //! is trusted too long turns a resend into a second operation. Documentation changes: read the page before you move money, and correct
@@ -8,13 +8,18 @@
 //!
 //! Not here, and why: Square takes `idempotency_key` in the body, where this crate does not look
 //! (<https://developer.squareup.com/docs/working-with-apis/idempotency>); Twilio: no key for requests was found in the documentation of its
-//! REST API, so its POSTs are unprotected writes; Solidgate publishes no lifetime (<https://api-docs.solidgate.com/api/v2/idempotent-requests>).
+//! REST API, so its POSTs are unprotected writes ([`twilio_write`]); OpenAI and Anthropic: their clients can send a key, but no page says
+//! what the servers do with it; Solidgate publishes no lifetime (<https://api-docs.solidgate.com/api/v2/idempotent-requests>).
 
 use std::time::Duration;
 
-use http::{HeaderName, StatusCode};
+use http::{HeaderName, StatusCode, header::RETRY_AFTER};
 
-use crate::policy::{KeyContract, KeyFormat, Replays};
+use crate::{
+    endpoint::{Answer, Endpoint, Verdict},
+    policy::{KeyContract, KeyFormat, Replays},
+    vendor_hints::HintSources,
+};
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -109,6 +114,89 @@ pub const WHOP: KeyContract =
 ///
 /// Source: <https://developer.fullstory.com/server/idempotent-requests>.
 pub const FULLSTORY: KeyContract = KeyContract::new(IDEMPOTENCY_KEY, KeyFormat::Bare, DAY).with_replays(Replays::Settled);
+
+// ===== waits and vetoes =====
+
+/// Stripe: `Stripe-Should-Retry`, which goes before the status, a 409 included.
+///
+/// Source: <https://github.com/stripe/stripe-ruby/blob/0375fa3d44de7d1d0566b4bc6d540fe52f38c4b2/lib/stripe/api_requestor.rb>
+/// (`should_retry?`).
+///
+/// # Examples
+/// ```
+/// use reqwest_safe_retry::{Endpoint, presets};
+///
+/// let charges = Endpoint::keyed_write(presets::STRIPE_V1).hinted_by(presets::STRIPE_HINTS);
+/// ```
+pub const STRIPE_HINTS: HintSources = HintSources::STANDARD.with_vetoes();
+
+/// OpenAI: `x-should-retry`, and `retry-after-ms` before `Retry-After`.
+///
+/// Source: <https://github.com/openai/openai-python/blob/e43b422412a9e96c9cc5192c61fffbe2d7e04836/src/openai/_base_client.py>.
+pub const OPENAI_HINTS: HintSources = HintSources::STANDARD.with_milliseconds().with_vetoes();
+
+/// Anthropic: `x-should-retry`, and `retry-after-ms` before `Retry-After`. An overload is 529: add it to the policy's statuses.
+///
+/// Sources: <https://github.com/anthropics/anthropic-sdk-python/blob/009b035305e0724ce108ebd796935f91711fc6e1/src/anthropic/_base_client.py>;
+/// 529: <https://docs.anthropic.com/en/api/errors>.
+pub const ANTHROPIC_HINTS: HintSources = HintSources::STANDARD.with_milliseconds().with_vetoes();
+
+/// Azure: `retry-after-ms` and `x-ms-retry-after-ms` (Cosmos DB among others) before `Retry-After`.
+///
+/// Sources: <https://github.com/Azure/azure-sdk-for-rust/issues/1516>,
+/// <https://learn.microsoft.com/en-us/rest/api/cosmos-db/common-cosmosdb-rest-response-headers>.
+pub const AZURE_HINTS: HintSources = HintSources::STANDARD.with_milliseconds();
+
+/// Shopify's REST Admin API: a leaky bucket for each app and shop, whose overflow is 429 with `Retry-After` in seconds, with a fraction
+/// (`2.0`). The standard field is all there is to read. Shops have hosts of their own, so budget and cool-down keep them apart by default.
+///
+/// The GraphQL API answers 200 with a `THROTTLED` error in the body instead, which takes
+/// [`reading_body`](Endpoint::reading_body) and [`classified_by`](Endpoint::classified_by).
+///
+/// Sources: <https://shopify.dev/docs/api/admin-rest/usage/rate-limits>, <https://shopify.dev/docs/api/usage/limits>.
+pub const SHOPIFY_HINTS: HintSources = HintSources::STANDARD;
+
+/// GitHub's REST API: 403 and 429 mean "too much" where they come with `Retry-After`, or with `x-ratelimit-remaining: 0` and the time of
+/// `x-ratelimit-reset`. Any other 403 is a refusal, hence final.
+///
+/// A 429 with neither asks for at least one minute. No backoff is that patient, so it ends the operation. GitHub's reset can be an hour
+/// away: without a deadline that long the answer returns at once, with the wait in its report. A limit says nothing about a write that ran
+/// into it: mark what protects it.
+///
+/// Replaces the endpoint's [`classified_by`](Endpoint::classified_by) and [`hinted_by`](Endpoint::hinted_by).
+///
+/// Sources: <https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api>,
+/// <https://docs.github.com/en/rest/using-the-rest-api/troubleshooting-the-rest-api>.
+///
+/// # Examples
+/// ```
+/// use reqwest_safe_retry::{Endpoint, presets};
+///
+/// let issues = presets::github(Endpoint::read().named("issues"));
+/// ```
+pub fn github(endpoint: Endpoint) -> Endpoint {
+    endpoint.hinted_by(HintSources::STANDARD.with_rate_limit_reset()).classified_by(github_limit)
+}
+
+fn github_limit(answer: &Answer<'_>) -> Option<Verdict> {
+    let headers = answer.headers();
+    let used_up = headers.get("x-ratelimit-remaining").is_some_and(|left| left == "0") && headers.contains_key("x-ratelimit-reset");
+    let asks_to_wait = used_up || headers.contains_key(RETRY_AFTER);
+    match answer.status() {
+        StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS if asks_to_wait => Some(Verdict::Resendable),
+        StatusCode::TOO_MANY_REQUESTS => Some(Verdict::Forbidden),
+        _ => None,
+    }
+}
+
+/// A write to Twilio's REST API: it takes no key, but a request that is answered 429 was never processed and is safe to send again.
+///
+/// That counts only where redirects are off or counted, see [`trusting_refusal`](Endpoint::trusting_refusal).
+///
+/// Source: <https://www.twilio.com/docs/api/errors/20429>.
+pub fn twilio_write() -> Endpoint {
+    Endpoint::unprotected_write().trusting_refusal(StatusCode::TOO_MANY_REQUESTS)
+}
 
 const fn hours(count: u32) -> Duration {
     HOUR.saturating_mul(count)

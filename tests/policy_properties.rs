@@ -166,6 +166,7 @@ proptest! {
     }
 }
 
+/// B66.
 #[test]
 fn the_exact_schedule_without_jitter_is_the_published_one() {
     let seconds = Duration::from_secs;
@@ -184,6 +185,7 @@ fn the_exact_schedule_without_jitter_is_the_published_one() {
     assert_eq!([1, 2, 3, 4, 5].map(|resend| article.pause(resend, Draw::HALF).as_millis()), [100, 200, 400, 800, 800]);
 }
 
+/// B62: there is no factor that could be wrong.
 #[test]
 fn extremes_neither_overflow_nor_wrap_to_zero() {
     for first in [Duration::from_nanos(1), Duration::from_secs(1), Duration::MAX] {
@@ -196,6 +198,7 @@ fn extremes_neither_overflow_nor_wrap_to_zero() {
     assert_eq!(Backoff::doubling(Duration::from_secs(1), Duration::MAX).bound(0), Duration::from_secs(1));
 }
 
+/// B63.
 #[test]
 fn jitter_leaves_no_pile_at_the_cap_nor_anywhere_else() {
     let cap = Duration::from_secs(20);

@@ -7,6 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use reqwest_safe_retry::{
+    Veto,
     policy::{IdempotencyKey, KeyAnswer, KeyContract, KeyFormat, Replays},
     presets,
 };
@@ -160,4 +161,29 @@ fn stripe_marks_its_replays_and_they_are_final_whatever_their_status() {
     assert_eq!(presets::STRIPE_V1.answer(StatusCode::INTERNAL_SERVER_ERROR, &headers), Some(KeyAnswer::Replayed));
     assert_eq!(presets::STRIPE_V1.answer(StatusCode::INTERNAL_SERVER_ERROR, &HeaderMap::new()), None);
     assert_eq!(presets::STRIPE_V2.replays(), Replays::Successes);
+}
+
+/// The waits and vetoes of each server's answers, as its own client reads them.
+#[test]
+fn hint_presets_read_what_the_servers_clients_read() {
+    let said = |lines: &[(&'static str, &str)]| {
+        let lines = lines.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap()));
+        lines.collect::<HeaderMap>()
+    };
+    let exact = said(&[("retry-after-ms", "1500"), ("retry-after", "1"), ("x-should-retry", "false"), ("stripe-should-retry", "false")]);
+    let (millis, seconds) = (Some(Ok(Duration::from_millis(1500))), Some(Ok(Duration::from_secs(1))));
+    let veto = Some(Veto::Forbid);
+    for (server, hints, wait, veto) in [
+        ("OpenAI", presets::OPENAI_HINTS, millis, veto),
+        ("Anthropic", presets::ANTHROPIC_HINTS, millis, veto),
+        ("Azure", presets::AZURE_HINTS, millis, None),
+        ("Stripe", presets::STRIPE_HINTS, seconds, veto),
+        ("Shopify", presets::SHOPIFY_HINTS, seconds, None),
+    ] {
+        assert_eq!((hints.wait(&exact, UNIX_EPOCH), hints.veto(&exact)), (wait, veto), "{server}");
+    }
+    let cosmos = said(&[("x-ms-retry-after-ms", "100")]);
+    assert_eq!(presets::AZURE_HINTS.wait(&cosmos, UNIX_EPOCH), Some(Ok(Duration::from_millis(100))));
+    let fraction = said(&[("retry-after", "2.0")]);
+    assert_eq!(presets::SHOPIFY_HINTS.wait(&fraction, UNIX_EPOCH), Some(Ok(Duration::from_secs(2))));
 }
