@@ -5,7 +5,7 @@ use std::{mem, time::Duration};
 use http::{Extensions, HeaderName, Method, StatusCode};
 use reqwest::{Request, Response, Url};
 use reqwest_middleware::{Error, Next, Result};
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::{
     attempt::{self, Attempt, Held, TooEarly},
@@ -260,7 +260,7 @@ impl<'a> Run<'a> {
         let Some(place) = self.plan.cooldown else { return Ok(()) };
         while let Some(wait) = place.wait(sends, Instant::now()) {
             let hold_back = self.plan.policy.hold_back(wait, self.started.elapsed(), self.sending_until.time_left(), self.plan.draw());
-            sleep(hold_back.map_err(|limit| HeldBack { wait, limit })?).await;
+            sleep_until(hold_back.and_then(|pause| reach(Instant::now(), pause)).map_err(|limit| HeldBack { wait, limit })?).await;
         }
         Ok(())
     }
@@ -379,15 +379,13 @@ impl<'a> Run<'a> {
     /// # Errors
     /// The limit that leaves no time for an attempt after all.
     async fn wait(&self, attempt: &mut Attempt, pause: Duration) -> std::result::Result<(), StopReason> {
-        let until = attempt.waits_from.checked_add(pause).map_or(Deadline::NONE, Deadline::at);
+        let until = reach(attempt.waits_from, pause)?;
         if matches!(attempt.held, Held::Response(_)) {
             if let Held::Response(response) = mem::replace(&mut attempt.held, Held::GivenBack) {
-                self.watched.drained(drain::give_back(response, self.sending_until.earlier(until)).await);
+                self.watched.drained(drain::give_back(response, self.sending_until.earlier(Deadline::at(until))).await);
             }
         }
-        if let Some(instant) = until.instant() {
-            sleep_until(instant).await;
-        }
+        sleep_until(until).await;
         self.cool_down(HoldsBack::Resends).await.map_err(|held_back| held_back.limit)?;
         let left = self.sending_until.time_left();
         if left.is_zero() || left < self.plan.policy.least_attempt() { Err(StopReason::DeadlineTooNear) } else { Ok(()) }
@@ -686,6 +684,14 @@ fn sending_until(plan: &Plan<'_>) -> Deadline {
         }
         _ => plan.deadline,
     }
+}
+
+/// When a pause is over.
+///
+/// # Errors
+/// It lies beyond the horizon of the timers. Deadlines that far are none, so only a window can have allowed it.
+fn reach(from: Instant, pause: Duration) -> std::result::Result<Instant, StopReason> {
+    from.checked_add(pause).and_then(|until| Deadline::at(until).instant()).ok_or(StopReason::WindowClosed)
 }
 
 /// What a shared cool-down asks for, and the limit that it does not fit.

@@ -124,6 +124,17 @@ async fn without_a_deadline_a_hint_longer_than_the_window_returns_at_once() {
     assert_eq!((ended.status(), ended.took, ended.report.stop()), (503, Duration::ZERO, StopReason::WindowClosed));
 }
 
+/// No timer reaches that far, and a pause that cannot be timed must not become none at all.
+#[tokio::test(start_paused = true)]
+async fn a_wait_of_centuries_is_never_no_wait() {
+    for hint in ["950000000", "10000000000", "99999999999999"] {
+        let peer = Scripted::new([Step::status(503).with_header("retry-after", hint), Step::status(200)]);
+        let ended = end(client(steady().with_policy(RetryPolicy::ARTICLE), &peer).get(URL)).await;
+        assert_eq!((ended.status(), ended.report.stop(), ended.took), (503, StopReason::WindowClosed, Duration::ZERO), "{hint}");
+        peer.assert_sends(1);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_hint_that_fits_is_waited_for_in_full_and_spread_only_upwards() {
     for (draw, spread, wanted) in [
