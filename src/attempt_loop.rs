@@ -25,7 +25,6 @@ use crate::{
         Decision, Draw, Effect, Evidence, IdempotencyKey, InvalidHint, KeyAnswer, ResendPermit, RetryPolicy, Signal, Situation, StopReason,
     },
     probe::{Operation, ProbeVerdict},
-    replay::ReplayError,
     report::{AttemptRecord, Found, Outcome, ProbeRecord, Record, ReportSlot, RetryReport, TimeLimit},
     supply::Supply,
     vendor_hints::HintSources,
@@ -193,10 +192,13 @@ impl<'a> Run<'a> {
             if let Err(held_back) = Box::pin(self.cool_down(HoldsBack::FirstSendsToo)).await {
                 return self.held_back(held_back);
             }
+            if self.plan.key.as_ref().is_some_and(OperationKey::was_used_before) && self.key_has_lapsed() {
+                return self.unsent(Misuse::KeyExpired);
+            }
         }
         let (first, supply) = match Supply::split(request, self.plan, self.extensions) {
             Ok(split) => split,
-            Err(error) => return self.unsupplied(error),
+            Err(error) => return self.unsent(Misuse::FactoryFailed(Box::new(error))),
         };
         if let Some(account) = self.plan.account {
             account.deposit(self.started);
@@ -315,6 +317,10 @@ impl<'a> Run<'a> {
 
     fn key_age(&self) -> Duration {
         self.plan.key.as_ref().map_or(Duration::ZERO, |key| key.age_after(self.started.elapsed()))
+    }
+
+    fn key_has_lapsed(&self) -> bool {
+        matches!(self.plan.effect, Effect::KeyedWrite { remembered_for, .. } if self.key_age() >= remembered_for)
     }
 
     /// One resend: the budget pays, the old connection goes back, the pause passes, the permit is spent.
@@ -572,10 +578,10 @@ impl<'a> Run<'a> {
         report
     }
 
-    /// Nothing was sent, because the first attempt could not be supplied.
-    fn unsupplied(mut self, error: ReplayError) -> Result<Response> {
+    /// Nothing was sent: the first attempt could not be supplied, or an old key lapsed in the cool-down before it.
+    fn unsent(mut self, misuse: Misuse) -> Result<Response> {
         self.end_unsent(StopReason::Misused);
-        Err(RetryError::Misused(Misuse::FactoryFailed(Box::new(error))).into())
+        Err(RetryError::Misused(misuse).into())
     }
 
     fn hand_back(self, extensions: Extensions, mut response: Response, report: Option<RetryReport>, shown: Shown) -> Result<Response> {
