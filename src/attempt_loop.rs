@@ -200,6 +200,10 @@ impl<'a> Run<'a> {
             Ok(split) => split,
             Err(error) => return self.unsent(Misuse::FactoryFailed(Box::new(error))),
         };
+        // Cooling down and a factory take time as well.
+        if self.sending_until.time_left().is_zero() {
+            return self.nothing_sent();
+        }
         if let Some(account) = self.plan.account {
             account.deposit(self.started);
         }
@@ -338,6 +342,8 @@ impl<'a> Run<'a> {
         let is_last = self.sends.saturating_add(1) >= self.plan.policy.attempts() && !self.plan.has_probe();
         let request = if is_last { supply.resend_last(permit) } else { supply.resend(permit) };
         match request {
+            // The factory took what was left.
+            Ok(_) if self.sending_until.time_left().is_zero() => Resent::Stopped(attempt, StopReason::DeadlineTooNear),
             Ok(request) => {
                 token.spend();
                 Resent::Sent(self.send(request).await)

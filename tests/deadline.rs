@@ -8,8 +8,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use reqwest_safe_retry::testing::{Draws, Scripted, Step};
 use reqwest_safe_retry::{
-    Backoff, BodyDeadlineExceeded, BudgetLimits, Cause, Deadline, Draw, Endpoint, HintSpread, Jitter, Outcome, RetryBudget, RetryError,
-    RetryErrorExt as _, RetryPolicy, RetryReport, StopReason, TimeLimit, UnreadableHint,
+    Backoff, BodyDeadlineExceeded, BudgetLimits, Cause, Deadline, Draw, Endpoint, HintSpread, Jitter, Outcome, ReplayBody, RetryBudget,
+    RetryError, RetryErrorExt as _, RetryPolicy, RetryReport, StopReason, TimeLimit, UnreadableHint,
 };
 use scripted_client::{Ended, LATER, URL, builder, client, end, hasty, millis, seconds, steady};
 use tokio::time::{Instant, sleep, timeout};
@@ -25,6 +25,26 @@ fn limits(ended: &Ended) -> Vec<Cause> {
 
 const BY_ATTEMPT: Cause = Cause::TimedOut(TimeLimit::Attempt);
 const BY_DEADLINE: Cause = Cause::TimedOut(TimeLimit::Deadline);
+
+/// In real time: a factory is no future, so only the thread can sleep.
+#[tokio::test]
+async fn a_factory_that_takes_all_the_time_left_leads_to_no_send() {
+    let slow = || {
+        ReplayBody::from_fn(|| {
+            std::thread::sleep(millis(150));
+            Ok("late".into())
+        })
+    };
+    let peer = Scripted::answering(200);
+    let ended = end(client(steady(), &peer).post(URL).with_extension(slow()).with_extension(Deadline::after(millis(100)))).await;
+    assert!(matches!(ended.error().safe_retry(), Some(RetryError::DeadlineExceeded(_))));
+    peer.assert_sends(0);
+
+    let peer = Scripted::new([Step::refused(), Step::status(200)]);
+    let request = client(hasty(), &peer).put(URL).body("first").with_extension(slow()).with_extension(Deadline::after(millis(100)));
+    assert_eq!(end(request).await.report.stop(), StopReason::DeadlineTooNear);
+    peer.assert_sends(1);
+}
 
 // ===== attempts =====
 
