@@ -232,7 +232,7 @@ fn meaning(
 /// What an answer that refuses the request proves. Where nobody counted redirects, an answer from the network proves nothing, not even one
 /// that has the request's own URL: a 303 may lead a POST that was processed back to the page it was sent to. Mocks follow no redirect.
 fn refusal(slot: &SendSlot, url: &Url, response: &Response) -> Evidence {
-    slot.refusal().unwrap_or_else(|| {
+    slot.refusal(response.status()).unwrap_or_else(|| {
         // What reqwest says when a response was built by hand without a URL.
         let without_url = response.url().host_str() == Some("no.url.provided.local");
         let by_hand = response.remote_addr().is_none() && (without_url || response.url() == url);
