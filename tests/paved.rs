@@ -514,3 +514,37 @@ async fn a_write_is_not_sent_again_after_what_happens_to_encrypted_connections()
         }
     }
 }
+
+/// A 303 may lead a POST that was processed back to the page it was sent to, and a Unix socket has no address to tell a network by.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_refusal_from_behind_a_redirect_proves_nothing_on_a_unix_socket_either() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    for refusal in ["425 Too Early", "503 Not Now"] {
+        let path = std::env::temp_dir().join(format!("reqwest-safe-retry-{}-{}.sock", std::process::id(), &refusal[..3]));
+        let listener = tokio::net::UnixListener::bind(&path).unwrap();
+        let writes = tokio::spawn(async move {
+            let (mut wire, _) = listener.accept().await.unwrap();
+            let (mut head, mut writes) = (Vec::new(), 0);
+            while let Ok(byte) = wire.read_u8().await {
+                head.push(byte);
+                if head.ends_with(b"\r\n\r\n") {
+                    let is_write = head.starts_with(b"POST");
+                    writes += usize::from(is_write);
+                    let answer = if is_write { "303 See Other\r\nlocation: /orders" } else { refusal };
+                    wire.write_all(format!("HTTP/1.1 {answer}\r\ncontent-length: 0\r\n\r\n").as_bytes()).await.unwrap();
+                    head.clear();
+                }
+            }
+            writes
+        });
+        let client = Road::UnwitnessedFollowing.client_of(retry(), plain().unix_socket(path.clone()));
+        let trusting = write().trusting_refusal(StatusCode::SERVICE_UNAVAILABLE);
+        let came = bounded(send(client.post("http://peer.test/orders").with_extension(trusting))).await;
+        assert_eq!((came.report.stop(), came.report.outcome()), (StopReason::MayHaveHappened, Outcome::Unknown), "{refusal}");
+        drop((came, client));
+        assert_eq!(bounded(writes).await.unwrap(), 1, "{refusal}");
+        std::fs::remove_file(path).unwrap();
+    }
+}
