@@ -13,7 +13,7 @@ use reqwest::{Certificate, ClientBuilder, Method, Request, Response, StatusCode}
 use reqwest_middleware::{ClientWithMiddleware, Middleware, Next, Result};
 use reqwest_safe_retry::testing::{Fault, FaultServer, H2Fault, H2Reason, Handshake, Recorded, Tls};
 use reqwest_safe_retry::{
-    Cause, Endpoint, Evidence, Outcome, ReportSlot, ResendReason, RetryError, RetryErrorExt, RetryReport, SafeRetry, StopReason,
+    Cause, Endpoint, Evidence, Outcome, ReportSlot, ResendReason, RetryError, RetryErrorExt, RetryReport, SafeRetry, StopReason, Unmarked,
 };
 use support::{Dead, Lookup, Names, ORDERS, QUICK, Road, bounded, keyed_write, marked, plain};
 
@@ -547,4 +547,25 @@ async fn a_refusal_from_behind_a_redirect_proves_nothing_on_a_unix_socket_either
         assert_eq!(bounded(writes).await.unwrap(), 1, "{refusal}");
         std::fs::remove_file(path).unwrap();
     }
+}
+
+/// reqwest's own resends are the client's affair, where nothing names the request.
+#[tokio::test]
+async fn what_is_left_alone_keeps_the_resends_of_its_client() {
+    let sends = async |unmarked: Option<Unmarked>| {
+        let server = FaultServer::start_h2([H2Fault::refused_stream(), H2Fault::ok("done")]).await;
+        let builder = plain().http2_prior_knowledge();
+        let status = match unmarked {
+            Some(unmarked) => {
+                let client = Road::Witnessed.client_of(retry().with_unmarked(unmarked), builder);
+                client.post(server.url("/orders")).body("one").send().await.unwrap().status()
+            }
+            None => builder.build().unwrap().post(server.url("/orders")).body("one").send().await.unwrap().status(),
+        };
+        (status, server.requests().len())
+    };
+    let plain = bounded(sends(None)).await;
+    assert_eq!(plain, (StatusCode::OK, 2));
+    assert_eq!(bounded(sends(Some(Unmarked::Untouched))).await, plain);
+    assert_eq!(bounded(sends(Some(Unmarked::ByMethod))).await, plain, "counted by us");
 }
