@@ -14,8 +14,8 @@ use reqwest::{Request, Response};
 use reqwest_middleware::{ClientWithMiddleware, Middleware, Next, RequestBuilder, Result};
 use reqwest_safe_retry::testing::{Recorded, Scripted, Step};
 use reqwest_safe_retry::{
-    Cause, Cooldown, Endpoint, HoldsBack, IdempotencyKey, KeyAnswer, KeyContract, KeyFormat, KeyScope, KeySource, Misuse, Outcome, ReplayRequest, ResendReason,
-    RetryError, RetryErrorExt as _, RetryPolicy, RetryReport, SendWitness, StopReason, Verdict, presets,
+    Cause, Cooldown, Endpoint, HoldsBack, IdempotencyKey, KeyAnswer, KeyContract, KeyFormat, KeyScope, KeySource, Misuse, Outcome,
+    ReplayRequest, ResendReason, RetryError, RetryErrorExt as _, RetryPolicy, RetryReport, SendWitness, StopReason, Verdict, presets,
 };
 use scripted_client::{Ended, LATER, URL, builder, client, end, hasty, millis, seconds, steady};
 use tokio::time::{Duration, Instant, sleep};
