@@ -117,7 +117,7 @@ pub(crate) async fn send(
         extensions: own,
     };
     match result {
-        Ok(Ok(response)) => attempt.answered(plan, response, limit, &slot, url, too_early).await,
+        Ok(Ok(response)) => attempt.answered(plan, response, limit, &slot, too_early).await,
         Ok(Err(error)) => attempt.failed(error, &slot, url),
         Err(_) => attempt.evidence = slot.verdict().unwrap_or(Evidence::Unknown),
     }
@@ -132,7 +132,7 @@ struct Limit {
 }
 
 impl Attempt {
-    async fn answered(&mut self, plan: &Plan<'_>, response: Response, limit: Limit, slot: &SendSlot, url: &Url, too_early: TooEarly) {
+    async fn answered(&mut self, plan: &Plan<'_>, response: Response, limit: Limit, slot: &SendSlot, too_early: TooEarly) {
         let status = response.status();
         let endpoint = plan.endpoint.as_ref();
         self.hint = plan.hints.wait(response.headers(), SystemTime::now());
@@ -141,7 +141,7 @@ impl Attempt {
         // An answer from behind a redirect speaks for the last hop only; the first one may have acted.
         let refused = endpoint.is_some_and(|endpoint| endpoint.trusts_refusal(status));
         let evidence = if refused { Evidence::Unprocessed } else { Evidence::of_status(status) };
-        self.evidence = if evidence == Evidence::Unprocessed { refusal(slot, url, &response) } else { evidence };
+        self.evidence = if evidence == Evidence::Unprocessed { refusal(slot, &response) } else { evidence };
 
         let most = endpoint.and_then(Endpoint::most_body);
         let read = match most {
@@ -236,11 +236,11 @@ fn meaning(
 
 /// What an answer that refuses the request proves. Where nobody counted redirects, an answer from the network proves nothing, not even one
 /// that has the request's own URL: a 303 may lead a POST that was processed back to the page it was sent to. Mocks follow no redirect.
-fn refusal(slot: &SendSlot, url: &Url, response: &Response) -> Evidence {
-    slot.refusal().unwrap_or_else(|| {
-        // What reqwest says when a response was built by hand without a URL.
-        let without_url = response.url().host_str() == Some("no.url.provided.local");
-        let by_hand = response.remote_addr().is_none() && (without_url || response.url() == url);
+fn refusal(slot: &SendSlot, response: &Response) -> Evidence {
+    slot.refusal(response.status()).unwrap_or_else(|| {
+        // What reqwest says when a response was built by hand without a URL. One from the network has a URL, and mostly an address as well;
+        // not on a Unix socket.
+        let by_hand = response.remote_addr().is_none() && response.url().host_str() == Some("no.url.provided.local");
         if by_hand { Evidence::Unprocessed } else { Evidence::Unknown }
     })
 }

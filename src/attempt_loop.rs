@@ -12,17 +12,18 @@ use std::{mem, pin::pin, time::Duration};
 use http::{Extensions, Method, StatusCode};
 use reqwest::{Request, Response, Url};
 use reqwest_middleware::{Next, Result};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 use crate::{
     attempt::{self, Attempt, Held, TooEarly},
     cooldown::HoldsBack,
     deadline::{Deadline, HORIZON},
     drain,
+    error::Misuse,
     observe::Watched,
     operation_key::OperationKey,
     plan::Plan,
-    policy::{Decision, Evidence, InvalidHint, ResendPermit, Signal, Situation, StopReason},
+    policy::{Decision, Effect, Evidence, InvalidHint, ResendPermit, Signal, Situation, StopReason},
     report::{AttemptRecord, ProbeRecord},
     supply::Supply,
 };
@@ -100,11 +101,18 @@ impl<'a> Run<'a> {
             if let Err(held_back) = Box::pin(self.cool_down(HoldsBack::FirstSendsToo)).await {
                 return self.held_back(held_back);
             }
+            if self.plan.key.as_ref().is_some_and(OperationKey::was_used_before) && self.key_has_lapsed() {
+                return self.unsent(Misuse::KeyExpired);
+            }
         }
         let (first, supply) = match Supply::split(request, self.plan, self.extensions) {
             Ok(split) => split,
-            Err(error) => return self.unsupplied(error),
+            Err(error) => return self.unsent(Misuse::FactoryFailed(Box::new(error))),
         };
+        // Cooling down and a factory take time as well.
+        if self.sending_until.time_left().is_zero() {
+            return self.nothing_sent();
+        }
         if let Some(account) = self.plan.account {
             account.deposit(self.started);
         }
@@ -189,6 +197,10 @@ impl<'a> Run<'a> {
         self.plan.key.as_ref().map_or(Duration::ZERO, |key| key.age_after(self.started.elapsed()))
     }
 
+    fn key_has_lapsed(&self) -> bool {
+        matches!(self.plan.effect, Effect::KeyedWrite { remembered_for, .. } if self.key_age() >= remembered_for)
+    }
+
     /// The longer of what the server asked of this operation and what it asked of the others.
     fn asked_wait(&self, attempt: &Attempt) -> Option<std::result::Result<Duration, InvalidHint>> {
         let shared = self.plan.cooldown.and_then(|place| place.wait(HoldsBack::Resends, attempt.waits_from));
@@ -214,6 +226,8 @@ impl<'a> Run<'a> {
         let is_last = self.sends.saturating_add(1) >= self.plan.policy.attempts() && !self.plan.has_probe();
         let request = if is_last { supply.resend_last(permit) } else { supply.resend(permit) };
         match request {
+            // The factory took what was left.
+            Ok(_) if self.sending_until.time_left().is_zero() => Resent::Stopped(attempt, StopReason::DeadlineTooNear),
             Ok(request) => {
                 token.spend();
                 Resent::Sent(self.send(request).await)
@@ -230,15 +244,13 @@ impl<'a> Run<'a> {
     /// # Errors
     /// The limit that leaves no time for an attempt after all.
     async fn wait(&self, attempt: &mut Attempt, pause: Duration) -> std::result::Result<(), StopReason> {
-        let until = attempt.waits_from.checked_add(pause).map_or(Deadline::NONE, Deadline::at);
-        // A policy without a window can allow a pause that no timer can hold.
-        let instant = until.instant().ok_or(StopReason::WindowClosed)?;
+        let until = reach(attempt.waits_from, pause)?;
         if matches!(attempt.held, Held::Response(_)) {
             if let Held::Response(response) = mem::replace(&mut attempt.held, Held::GivenBack) {
-                self.watched.drained(drain::give_back(response, self.sending_until.earlier(until)).await);
+                self.watched.drained(drain::give_back(response, self.sending_until.earlier(Deadline::at(until))).await);
             }
         }
-        sleep_until(instant).await;
+        sleep_until(until).await;
         self.cool_down(HoldsBack::Resends).await.map_err(|held_back| held_back.limit)?;
         let left = self.sending_until.time_left();
         if left.is_zero() || left < self.plan.policy.least_attempt() { Err(StopReason::DeadlineTooNear) } else { Ok(()) }
@@ -252,7 +264,7 @@ impl<'a> Run<'a> {
         let Some(place) = self.plan.cooldown else { return Ok(()) };
         while let Some(wait) = place.wait(sends, Instant::now()) {
             let hold_back = self.plan.policy.hold_back(wait, self.started.elapsed(), self.sending_until.time_left(), self.plan.draw());
-            sleep(hold_back.map_err(|limit| HeldBack { wait, limit })?).await;
+            sleep_until(hold_back.and_then(|pause| reach(Instant::now(), pause)).map_err(|limit| HeldBack { wait, limit })?).await;
         }
         Ok(())
     }
@@ -270,6 +282,14 @@ impl<'a> Run<'a> {
             place.note(until);
         }
     }
+}
+
+/// When a pause is over.
+///
+/// # Errors
+/// It lies beyond the horizon of the timers. Deadlines that far are none, so only a policy without a window can have allowed it.
+fn reach(from: Instant, pause: Duration) -> std::result::Result<Instant, StopReason> {
+    from.checked_add(pause).and_then(|until| Deadline::at(until).instant()).ok_or(StopReason::WindowClosed)
 }
 
 /// What came of a resend.

@@ -71,7 +71,7 @@ struct Server {
 }
 
 /// One row of an [`EndpointCatalog`]: methods and path template of requests, and what is true of them.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[must_use]
 pub struct Row {
     methods: Vec<Method>,
@@ -250,7 +250,18 @@ impl fmt::Display for Listed {
             let gap = if place == 0 { "" } else { ", " };
             write!(f, "{gap}{method}")?;
         }
-        write!(f, " {}{}", self.origin, self.path)
+        write!(f, " {}{}", self.origin, shown(&self.path))
+    }
+}
+
+/// A path template without the query or fragment that it must not have, and that somebody's token may stand in.
+fn shown(path: &str) -> &str {
+    path.split(['?', '#']).next().unwrap_or_default()
+}
+
+impl fmt::Debug for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Row").field("methods", &self.methods).field("path", &shown(&self.path)).field("endpoint", &self.endpoint).finish()
     }
 }
 

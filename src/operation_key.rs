@@ -77,9 +77,10 @@ impl OperationKey {
         &self.headers
     }
 
-    /// The key's age this long after the start of the operation.
+    /// The key's age this long after the start of the operation. The monotonic clock stands still while a machine sleeps, and the server
+    /// goes on forgetting: the wall clock counts where it tells more.
     pub(crate) fn age_after(&self, elapsed: Duration) -> Duration {
-        self.age.saturating_add(elapsed)
+        self.age.saturating_add(elapsed).max(self.first_use.elapsed().unwrap_or_default())
     }
 
     /// Whether the key says of itself that an earlier operation sent it.
@@ -93,4 +94,21 @@ fn written(contract: &KeyContract, headers: &HeaderMap) -> Result<Option<Idempot
         return Err(Misuse::SeveralKeys);
     }
     contract.find(headers).transpose().map_err(Misuse::InvalidKey)
+}
+
+#[cfg(test)]
+mod tests {
+    use reqwest::Method;
+
+    use super::*;
+
+    #[test]
+    fn a_key_ages_while_the_machine_sleeps() {
+        let mut request = Request::new(Method::POST, "https://api.example/".parse().unwrap());
+        let hour = Duration::from_secs(60 * 60);
+        let fresh = OperationKey::settle(&mut request, Some(&KeyContract::STRIPE), None).unwrap().unwrap();
+        assert!((hour..2 * hour).contains(&fresh.age_after(hour)));
+        let slept = OperationKey { first_use: SystemTime::now() - hour, ..fresh };
+        assert!((hour..2 * hour).contains(&slept.age_after(Duration::ZERO)));
+    }
 }

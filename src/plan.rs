@@ -45,9 +45,10 @@ pub(crate) struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// The body is watched where the verdict matters: what a failed read proves changes nothing.
+    /// The body is watched where the verdict matters: what a failed read proves changes nothing, and a watched body keeps reqwest from
+    /// resending what an HTTP/2 server refused, which is the client's own affair where a request is left alone.
     pub(crate) fn watch(&self) -> Watch {
-        if self.is_write { Watch::Body } else { Watch::Errors }
+        if self.is_write && !self.is_left_alone() { Watch::Body } else { Watch::Errors }
     }
 
     /// Whether any attempt can follow the first.

@@ -186,10 +186,30 @@ pub(crate) enum ReplayError {
 impl ReplayError {
     /// Keeps the factory's own error, but not the URL that `reqwest` prints with its errors.
     fn from_factory(error: impl Into<BoxError>) -> Self {
-        Self::Factory(match error.into().downcast::<reqwest::Error>() {
-            Ok(error) => Box::new(error.without_url()),
-            Err(error) => error,
-        })
+        Self::Factory(without_url(error.into()))
+    }
+}
+
+/// Takes the URL off a transport's error, also inside of what the factories' signatures make of it.
+fn without_url(error: BoxError) -> BoxError {
+    let error = match error.downcast::<reqwest::Error>() {
+        Ok(error) => return Box::new(error.without_url()),
+        Err(error) => error,
+    };
+    let error = match error.downcast::<reqwest_middleware::Error>() {
+        Ok(error) => return Box::new(error.without_url()),
+        Err(error) => error,
+    };
+    match error.downcast::<io::Error>() {
+        Ok(error) => {
+            let kind = error.kind();
+            // What the system said has no error inside, and stays as it is.
+            if error.get_ref().is_none() {
+                return error;
+            }
+            error.into_inner().map_or_else(|| io::Error::from(kind).into(), |inner| io::Error::new(kind, without_url(inner)).into())
+        }
+        Err(error) => error,
     }
 }
 

@@ -26,7 +26,8 @@ use crate::{
 /// | everything else, every error, no URL | undecided: the operation ends as unknown |
 ///
 /// [`with`](Self::with) changes single statuses. Check that the URL is right: where a wrong path is answered 404, everything seems absent
-/// and is sent again. An answer that comes from another origin after a redirect is undecided, whatever it says.
+/// and is sent again. An answer that comes from another origin after a redirect is undecided, whatever it says; one that comes from another
+/// path cannot tell that the operation is absent.
 ///
 /// # Examples
 /// ```
@@ -111,13 +112,15 @@ impl StatusUrl {
 impl StatusProbe for StatusUrl {
     async fn look_up(&self, operation: &Operation<'_>) -> ProbeVerdict {
         let Some(url) = self.locate(operation) else { return ProbeVerdict::Undecided };
-        let asked = Origin::of(&url);
+        let (asked, asked_path) = (Origin::of(&url), url.path().to_owned());
         let Ok(response) = operation.send(operation.get(url)).await else { return ProbeVerdict::Undecided };
         if Origin::of(response.url()) != asked && !made_by_hand(response.url()) {
             return ProbeVerdict::Undecided;
         }
         let verdict = match self.found(response.status()) {
             Found::Applied => return ProbeVerdict::Applied(response),
+            // Who redirects the question knows of the operation, or sends strangers away: what is missing is something else.
+            Found::Absent if response.url().path() != asked_path && !made_by_hand(response.url()) => ProbeVerdict::Undecided,
             Found::Absent => ProbeVerdict::Absent,
             Found::InProgress => ProbeVerdict::InProgress,
             Found::Undecided => ProbeVerdict::Undecided,

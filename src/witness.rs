@@ -160,7 +160,7 @@ impl Middleware for SendWitness {
         slot.close(
             place,
             match &result {
-                Ok(_) => Sent::Answered(hop),
+                Ok(response) => Sent::Answered(hop, response.status()),
                 Err(Error::Reqwest(error)) => Sent::Failed(evidence_of(error, claim.as_deref(), hop, ending)),
                 Err(Error::Middleware(_)) => Sent::Failed(Evidence::Unknown),
             },

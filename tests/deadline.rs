@@ -6,8 +6,8 @@ use std::{sync::Arc, time::Duration};
 
 use proptest::prelude::*;
 use reqwest_safe_retry::{
-    Backoff, BodyDeadlineExceeded, BudgetLimits, Cause, Deadline, Draw, Endpoint, HintSpread, Jitter, Outcome, RetryBudget, RetryError,
-    RetryErrorExt as _, RetryPolicy, RetryReport, StopReason, TimeLimit, UnreadableHint,
+    Backoff, BodyDeadlineExceeded, BudgetLimits, Cause, Deadline, Draw, Endpoint, HintSpread, Jitter, Outcome, ReplayBody, RetryBudget,
+    RetryError, RetryErrorExt as _, RetryPolicy, RetryReport, StopReason, TimeLimit, UnreadableHint,
     testing::{Draws, Scripted, Step},
 };
 use scripted_client::{Ended, LATER, URL, builder, client, end, hasty, millis, seconds, steady};
@@ -24,6 +24,26 @@ fn limits(ended: &Ended) -> Vec<Cause> {
 
 const BY_ATTEMPT: Cause = Cause::TimedOut(TimeLimit::Attempt);
 const BY_DEADLINE: Cause = Cause::TimedOut(TimeLimit::Deadline);
+
+/// In real time: a factory is no future, so only the thread can sleep.
+#[tokio::test]
+async fn a_factory_that_takes_all_the_time_left_leads_to_no_send() {
+    let slow = || {
+        ReplayBody::from_fn(|| {
+            std::thread::sleep(millis(150));
+            Ok("late".into())
+        })
+    };
+    let peer = Scripted::answering(200);
+    let ended = end(client(steady(), &peer).post(URL).with_extension(slow()).with_extension(Deadline::after(millis(100)))).await;
+    assert!(matches!(ended.error().safe_retry(), Some(RetryError::DeadlineExceeded(_))));
+    peer.assert_sends(0);
+
+    let peer = Scripted::new([Step::refused(), Step::status(200)]);
+    let request = client(hasty(), &peer).put(URL).body("first").with_extension(slow()).with_extension(Deadline::after(millis(100)));
+    assert_eq!(end(request).await.report.stop(), StopReason::DeadlineTooNear);
+    peer.assert_sends(1);
+}
 
 // ===== attempts =====
 
@@ -126,7 +146,7 @@ async fn without_a_deadline_a_hint_longer_than_the_window_returns_at_once() {
 /// B02: the article's policy has no window, and a timer holds some thirty years.
 #[tokio::test(start_paused = true)]
 async fn a_hint_that_no_timer_can_hold_stops_instead_of_hurrying() {
-    for hint in ["9223372036", "9223372037", "18446744073709551615", "18446744073709551616"] {
+    for hint in ["950000000", "10000000000", "9223372036", "9223372037", "18446744073709551615", "18446744073709551616"] {
         let peer = Scripted::new([Step::status(503).with_header("retry-after", hint).with_body("busy"), Step::ok("done")]);
         let ended = end(client(steady().with_policy(RetryPolicy::ARTICLE), &peer).get(URL)).await;
         assert_eq!((ended.status(), ended.took, ended.report.stop()), (503, Duration::ZERO, StopReason::WindowClosed), "{hint}");

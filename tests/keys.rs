@@ -11,16 +11,16 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use http::{Extensions, HeaderValue};
+use http::{Extensions, HeaderValue, Method};
 use reqwest::{Request, Response};
 use reqwest_middleware::{ClientWithMiddleware, Middleware, Next, RequestBuilder, Result};
 use reqwest_safe_retry::{
-    Cause, Endpoint, IdempotencyKey, KeyAnswer, KeyContract, KeyFormat, KeyScope, KeySource, Misuse, Outcome, ReplayRequest, ResendReason,
-    RetryError, RetryErrorExt as _, RetryPolicy, RetryReport, SendWitness, StopReason, Verdict, presets,
+    Cause, Cooldown, Endpoint, HoldsBack, IdempotencyKey, KeyAnswer, KeyContract, KeyFormat, KeyScope, KeySource, Misuse, Outcome,
+    ReplayRequest, ResendReason, RetryError, RetryErrorExt as _, RetryPolicy, RetryReport, SendWitness, StopReason, Verdict, presets,
     testing::{Recorded, Scripted, Step},
 };
 use scripted_client::{Ended, LATER, URL, builder, client, end, hasty, millis, seconds, steady};
-use tokio::time::{Duration, sleep};
+use tokio::time::{Duration, Instant, sleep};
 
 const DAY: Duration = seconds(24 * 60 * 60);
 
@@ -347,6 +347,22 @@ async fn a_key_of_an_earlier_process_is_as_old_as_it_says() {
     let peer = Scripted::answering(201);
     assert!(matches!(misuse(&end(request(&peer, DAY)).await), Misuse::KeyExpired));
     peer.assert_sends(0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_lapses_in_the_cool_down_before_the_first_attempt_is_not_sent() {
+    for (age, sends) in [(DAY - seconds(20), 1), (DAY - seconds(5), 0)] {
+        let peer = Scripted::answering(201);
+        let cooldown = Cooldown::new().holding_back(HoldsBack::FirstSendsToo);
+        cooldown.note(cooldown.scope(&Request::new(Method::POST, URL.parse().unwrap())), Instant::now() + seconds(10));
+        let old = key("order-2041").first_used(SystemTime::now() - age);
+        let ended = end(post(&client(hasty().with_shared_cooldown(cooldown), &peer), payment()).with_extension(old)).await;
+        peer.assert_sends(sends);
+        if sends == 0 {
+            assert!(matches!(misuse(&ended), Misuse::KeyExpired));
+            assert_eq!(ended.report.outcome(), Outcome::Unknown, "what it did before is as unknown as it was");
+        }
+    }
 }
 
 /// The earlier process may have succeeded.

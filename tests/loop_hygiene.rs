@@ -442,6 +442,26 @@ async fn a_refusal_from_elsewhere_proves_nothing() {
     assert_eq!(end(client.post(URL)).await.report.stop(), StopReason::MayHaveHappened);
 }
 
+/// The server said something else, and what was made of it is trusted by nobody.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_made_of_another_answer_proves_nothing() {
+    struct Normalising;
+    #[async_trait::async_trait]
+    impl Middleware for Normalising {
+        async fn handle(&self, request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
+            next.run(request, extensions).await?;
+            Ok(http::Response::builder().status(503).body("").unwrap().into())
+        }
+    }
+    for (answer, sends) in [(503, 3), (500, 1), (201, 1)] {
+        let peer = Scripted::answering(answer);
+        let client = builder().with(steady()).with(Normalising).with(SendWitness::redirects_off()).with(peer.clone()).build();
+        let trusting = Endpoint::unprotected_write().trusting_refusal(StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(end(client.post(URL).with_extension(trusting)).await.status(), 503);
+        assert_eq!(peer.sends(), sends, "{answer}");
+    }
+}
+
 // ===== verdicts of the endpoint =====
 
 async fn judged(status: u16, endpoint: Endpoint, verdict: Option<Verdict>) -> (usize, Ended) {

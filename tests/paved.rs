@@ -12,7 +12,7 @@ use http::Extensions;
 use reqwest::{Certificate, ClientBuilder, Method, Request, Response, StatusCode};
 use reqwest_middleware::{ClientWithMiddleware, Middleware, Next, Result};
 use reqwest_safe_retry::{
-    Cause, Endpoint, Evidence, Outcome, ReportSlot, ResendReason, RetryError, RetryErrorExt, RetryReport, SafeRetry, StopReason,
+    Cause, Endpoint, Evidence, Outcome, ReportSlot, ResendReason, RetryError, RetryErrorExt, RetryReport, SafeRetry, StopReason, Unmarked,
     testing::{Fault, FaultServer, H2Fault, H2Reason, Handshake, Recorded, Tls},
 };
 use support::{Dead, Lookup, Names, ORDERS, QUICK, Road, bounded, keyed_write, marked, plain};
@@ -513,4 +513,59 @@ async fn a_write_is_not_sent_again_after_what_happens_to_encrypted_connections()
             server.assert_writes(1);
         }
     }
+}
+
+/// A 303 may lead a POST that was processed back to the page it was sent to, and a Unix socket has no address to tell a network by.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_refusal_from_behind_a_redirect_proves_nothing_on_a_unix_socket_either() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    for refusal in ["425 Too Early", "503 Not Now"] {
+        let path = std::env::temp_dir().join(format!("reqwest-safe-retry-{}-{}.sock", std::process::id(), &refusal[..3]));
+        let listener = tokio::net::UnixListener::bind(&path).unwrap();
+        let writes = tokio::spawn(async move {
+            let (mut wire, _) = listener.accept().await.unwrap();
+            let (mut head, mut writes) = (Vec::new(), 0);
+            while let Ok(byte) = wire.read_u8().await {
+                head.push(byte);
+                if head.ends_with(b"\r\n\r\n") {
+                    let is_write = head.starts_with(b"POST");
+                    writes += usize::from(is_write);
+                    let answer = if is_write { "303 See Other\r\nlocation: /orders" } else { refusal };
+                    wire.write_all(format!("HTTP/1.1 {answer}\r\ncontent-length: 0\r\n\r\n").as_bytes()).await.unwrap();
+                    head.clear();
+                }
+            }
+            writes
+        });
+        let client = Road::UnwitnessedFollowing.client_of(retry(), plain().unix_socket(path.clone()));
+        let trusting = write().trusting_refusal(StatusCode::SERVICE_UNAVAILABLE);
+        let came = bounded(send(client.post("http://peer.test/orders").with_extension(trusting))).await;
+        assert_eq!((came.report.stop(), came.report.outcome()), (StopReason::MayHaveHappened, Outcome::Unknown), "{refusal}");
+        drop((came, client));
+        assert_eq!(bounded(writes).await.unwrap(), 1, "{refusal}");
+        std::fs::remove_file(path).unwrap();
+    }
+}
+
+/// reqwest's own resends are the client's affair, where nothing names the request.
+#[tokio::test]
+async fn what_is_left_alone_keeps_the_resends_of_its_client() {
+    let sends = async |unmarked: Option<Unmarked>| {
+        let server = FaultServer::start_h2([H2Fault::refused_stream(), H2Fault::ok("done")]).await;
+        let builder = plain().http2_prior_knowledge();
+        let status = match unmarked {
+            Some(unmarked) => {
+                let client = Road::Witnessed.client_of(retry().with_unmarked(unmarked), builder);
+                client.post(server.url("/orders")).body("one").send().await.unwrap().status()
+            }
+            None => builder.build().unwrap().post(server.url("/orders")).body("one").send().await.unwrap().status(),
+        };
+        (status, server.requests().len())
+    };
+    let plain = bounded(sends(None)).await;
+    assert_eq!(plain, (StatusCode::OK, 2));
+    assert_eq!(bounded(sends(Some(Unmarked::Untouched))).await, plain);
+    assert_eq!(bounded(sends(Some(Unmarked::ByMethod))).await, plain, "counted by us");
 }

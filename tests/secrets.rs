@@ -264,6 +264,31 @@ async fn no_error_of_the_user_s_own_is_printed_as_ours() {
     .await;
 }
 
+/// A factory may fetch what it sends, and the URL of that is as secret as any.
+#[tokio::test(start_paused = true)]
+async fn a_transport_error_of_a_factory_is_printed_without_its_url() {
+    let transport = async || reqwest::Client::new().get("ftp://u:S3CRET-p@store.test/S3CRET-path?S3CRET-query").send().await.unwrap_err();
+    assert!(transport().await.to_string().contains("S3CRET"));
+    let reached = watched(async |printed| {
+        let client = client(plugin(&printed), Scripted::answering(503));
+        let once = async || Mutex::new(Some(transport().await));
+        let taken = |error: &Mutex<Option<reqwest::Error>>| error.lock().unwrap().take().unwrap();
+        let (own, boxed, wrapped) = (once().await, once().await, once().await);
+        send(client.get(URL), &printed).await;
+        let replayed = |make: ReplayRequest| client.post(URL).with_extension(make);
+        send_and_chain(replayed(ReplayRequest::from_fn(move || Err::<Request, _>(taken(&own)))), &printed).await;
+        send_and_chain(
+            replayed(ReplayRequest::from_fn(move || Err::<Request, _>(reqwest_middleware::Error::from(taken(&boxed))))),
+            &printed,
+        )
+        .await;
+        let body = ReplayBody::from_fn(move || Err(io::Error::other(taken(&wrapped))));
+        send_and_chain(client.post(URL).with_extension(body), &printed).await;
+    })
+    .await;
+    assert!(reached.contains("URL scheme is not allowed"), "the cause is still there");
+}
+
 #[tokio::test(start_paused = true)]
 async fn wrong_use_prints_no_secret() {
     let all = watched(async |printed| {

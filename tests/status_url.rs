@@ -96,7 +96,7 @@ async fn what_means_nothing_in_a_path_means_nothing_in_the_query() {
 }
 
 /// Answers questions from behind a redirect.
-struct Redirected(&'static str);
+struct Redirected(&'static str, u16);
 
 #[async_trait]
 impl Middleware for Redirected {
@@ -105,7 +105,7 @@ impl Middleware for Redirected {
             return next.run(request, extensions).await;
         }
         let url = request.url().join(self.0).unwrap();
-        Ok(http::Response::builder().url(url).body("").unwrap().into())
+        Ok(http::Response::builder().status(self.1).url(url).body("").unwrap().into())
     }
 }
 
@@ -116,9 +116,22 @@ async fn an_answer_from_another_origin_decides_nothing() {
     {
         let slot = ReportSlot::new();
         let peer = Scripted::new([Step::fails()]);
-        let client = ClientBuilder::new(reqwest::Client::new()).with(SafeRetry::new()).with(Redirected(place)).with(peer).build();
+        let client = ClientBuilder::new(reqwest::Client::new()).with(SafeRetry::new()).with(Redirected(place, 200)).with(peer).build();
         let _answer = client.post(ORDER).with_extension(Endpoint::probed_write(capture())).with_extension(slot.clone()).send().await;
         assert_eq!(slot.take().unwrap().outcome(), outcome, "{place}");
+    }
+}
+
+/// A page that is missing behind a redirect is another page than the one that was asked for.
+#[tokio::test(start_paused = true)]
+async fn an_answer_from_another_path_tells_no_absence() {
+    for (place, outcome, sends) in [("/login", Outcome::Unknown, 1), ("/captures/7%2F8?signed", Outcome::Answered, 2)] {
+        let (slot, peer) = (ReportSlot::new(), Scripted::new([Step::fails(), Step::status(200)]));
+        let redirected = Redirected(place, 404);
+        let client = ClientBuilder::new(reqwest::Client::new()).with(SafeRetry::new()).with(redirected).with(peer.clone()).build();
+        let endpoint = Endpoint::probed_write(capture()).settling(Duration::ZERO);
+        let _answer = client.post(ORDER).with_extension(endpoint).with_extension(slot.clone()).send().await;
+        assert_eq!((slot.take().unwrap().outcome(), peer.sends()), (outcome, sends), "{place}");
     }
 }
 

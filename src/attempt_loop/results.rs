@@ -19,7 +19,6 @@ use crate::{
     observe::{End, Telemetry},
     origin::Origin,
     policy::{Evidence, IdempotencyKey, KeyAnswer, Signal, StopReason},
-    replay::ReplayError,
     report::{Outcome, Record, ReportSlot, RetryReport, TimeLimit},
     supply::Supply,
 };
@@ -148,10 +147,10 @@ impl Run<'_> {
         Err(RetryError::CoolingDown(Failure::new(report, self.key(), None, None)).into())
     }
 
-    /// Nothing was sent, because the first attempt could not be supplied.
-    pub(super) fn unsupplied(mut self, error: ReplayError) -> Result<Response> {
+    /// Nothing was sent: the first attempt could not be supplied, or an old key lapsed in the cool-down before it.
+    pub(super) fn unsent(mut self, misuse: Misuse) -> Result<Response> {
         self.end_unsent(StopReason::Misused);
-        Err(RetryError::Misused(Misuse::FactoryFailed(Box::new(error))).into())
+        Err(RetryError::Misused(misuse).into())
     }
 
     /// Tells everybody about an operation of which nothing was sent.

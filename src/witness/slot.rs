@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use http::StatusCode;
+
 use super::claim::Claim;
 use crate::policy::Evidence;
 
@@ -29,7 +31,7 @@ pub(super) enum Sent {
     /// In flight, or its future was dropped. Tracked or not.
     Open(Option<Arc<Claim>>),
     Failed(Evidence),
-    Answered(Hop),
+    Answered(Hop, StatusCode),
 }
 
 /// Whose answer or error came back.
@@ -56,14 +58,14 @@ impl SendSlot {
     /// What is proven about an attempt whose answer says that it was not processed (425, a trusted refusal). `None`: no send was witnessed.
     ///
     /// The answer speaks for the request it answers. It says nothing about an earlier send of an inner middleware, nor about the POST
-    /// whose 303 reqwest followed to a GET that was then refused.
-    pub(crate) fn refusal(&self) -> Option<Evidence> {
+    /// whose 303 reqwest followed to a GET that was then refused; nor does a status that an inner middleware made of another one.
+    pub(crate) fn refusal(&self, refused: StatusCode) -> Option<Evidence> {
         let sends = self.sends();
         let (last, earlier) = sends.split_last()?;
         let of_last = match last {
             // proof: the only request that was sent is the one whose answer refuses it.
-            Sent::Answered(Hop::First) => Evidence::Unprocessed,
-            Sent::Answered(Hop::MaybeLater) | Sent::Failed(_) | Sent::Open(_) => Evidence::Unknown,
+            Sent::Answered(Hop::First, status) if *status == refused => Evidence::Unprocessed,
+            Sent::Answered(Hop::First | Hop::MaybeLater, _) | Sent::Failed(_) | Sent::Open(_) => Evidence::Unknown,
         };
         earlier.iter().map(Sent::evidence).chain([of_last]).max()
     }
@@ -95,7 +97,7 @@ impl Sent {
         match self {
             // proof: the verdict came first, the transport will not get the message any more.
             Self::Open(Some(claim)) if claim.revoke() => Evidence::Unprocessed,
-            Self::Open(_) | Self::Answered(_) => Evidence::Unknown,
+            Self::Open(_) | Self::Answered(..) => Evidence::Unknown,
             Self::Failed(evidence) => *evidence,
         }
     }

@@ -329,5 +329,5 @@ async fn a_body_is_wrapped_only_where_revoking_would_stop_the_message() {
 #[test]
 fn nothing_witnessed_is_no_verdict() {
     let slot = SendSlot::new(Watch::Body);
-    assert_eq!((slot.verdict(), slot.refusal()), (None, None));
+    assert_eq!((slot.verdict(), slot.refusal(http::StatusCode::TOO_EARLY)), (None, None));
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
-use http::{Extensions, Method};
+use http::{Extensions, Method, StatusCode};
 use reqwest::{Body, Request, Response, redirect};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Error, Middleware, Next, Result};
 use tokio::{
@@ -374,6 +374,7 @@ pub(super) async fn witnessed(client: &ClientWithMiddleware, request: Request, l
     let (slot, mut extensions) = watched_extensions(watch);
     let result = timeout(limit, client.execute_with_extensions(request, &mut extensions)).await.ok();
     // An answer says what it says before any verdict is asked for.
-    let refusal = slot.refusal().expect("a send was witnessed");
+    let status = result.as_ref().and_then(|result| result.as_ref().ok()).map(Response::status);
+    let refusal = slot.refusal(status.unwrap_or(StatusCode::TOO_EARLY)).expect("a send was witnessed");
     Came { result, evidence: slot.verdict().expect("a send was witnessed"), refusal }
 }
