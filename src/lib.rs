@@ -141,6 +141,14 @@ pub use {
 #[cfg(all(feature = "middleware", feature = "serde"))]
 pub use catalog::InvalidFile;
 
+/// Makes an `async fn` of a trait usable behind `dyn`, as implementations of [`StatusProbe`] need it: re-exported, so that they need no
+/// dependency of their own.
+#[cfg(feature = "middleware")]
+pub use async_trait::async_trait;
+/// The namespace of [`IdempotencyKey::derived`].
+#[cfg(feature = "middleware")]
+pub use uuid::Uuid;
+
 /// The README's programs compile.
 #[cfg(all(doctest, feature = "middleware"))]
 #[doc = include_str!("../README.md")]
