@@ -192,9 +192,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_timeline_reads_in_order() {
-        let throttled = AttemptRecord {
+    fn throttled() -> AttemptRecord {
+        AttemptRecord {
             signal: Signal::Answered(StatusCode::SERVICE_UNAVAILABLE),
             status: Some(StatusCode::SERVICE_UNAVAILABLE),
             cause: Cause::Status,
@@ -202,36 +201,52 @@ mod tests {
             pause: Some(Duration::from_millis(2_100)),
             resend: Some(ResendReason::KeyDeduplicates),
             ..attempt(1, 0, 40)
-        };
-        let lost = AttemptRecord {
-            pause: Some(Duration::from_millis(80)),
-            resend: Some(ResendReason::ProbeFoundNothing),
-            ..attempt(2, 2_140, 35)
-        };
-        let answered = AttemptRecord {
-            signal: Signal::Answered(StatusCode::OK),
-            status: Some(StatusCode::OK),
-            cause: Cause::Status,
-            ..attempt(3, 2_267, 33)
-        };
-        let probe =
-            ProbeRecord { after_attempt: 2, started: Duration::from_millis(2_255), took: Duration::from_millis(12), found: Found::Absent };
-        let report = RetryReport::new(Record {
+        }
+    }
+
+    fn answered(attempt: AttemptRecord) -> AttemptRecord {
+        AttemptRecord { signal: Signal::Answered(StatusCode::OK), status: Some(StatusCode::OK), cause: Cause::Status, ..attempt }
+    }
+
+    /// Ends when its last attempt does.
+    fn paid(attempts: Vec<AttemptRecord>, probes: Vec<ProbeRecord>, correlation: Option<&str>) -> RetryReport {
+        let (took, time_left) = attempts.last().map(|last| (last.started + last.took, last.time_left)).unwrap();
+        RetryReport::new(Record {
             method: Method::POST,
             origin: Origin::of(&"https://user:pw@api.example.com/v1/payments?secret=1".parse().unwrap()),
             endpoint: Some("payments".into()),
-            correlation: Some(CorrelationId::new("checkout-7").unwrap()),
-            attempts: vec![throttled, lost, answered],
-            probes: vec![probe],
+            correlation: correlation.map(|id| CorrelationId::new(id).unwrap()),
+            attempts,
+            probes,
             stop: StopReason::AnswerIsFinal,
             outcome: Outcome::Answered,
             evidence: Evidence::Unknown,
             hint: Some(Duration::from_secs(2)),
             key_was_sent: true,
             key_answer: None,
-            took: Duration::from_millis(2_300),
-            time_left: Duration::from_millis(17_700),
-        });
+            took,
+            time_left,
+        })
+    }
+
+    #[test]
+    fn the_sample_in_the_docs_is_what_is_printed() {
+        let docs = include_str!("timeline.rs").split("/// ```text\n").nth(1).and_then(|rest| rest.split("/// ```").next()).unwrap();
+        let sample: Vec<&str> = docs.lines().map(|line| line.strip_prefix("/// ").unwrap()).collect();
+        let report = paid(vec![throttled(), answered(attempt(2, 2_140, 35))], vec![], None);
+        assert_eq!(report.to_string(), sample.join("\n"));
+    }
+
+    #[test]
+    fn the_timeline_reads_in_order() {
+        let lost = AttemptRecord {
+            pause: Some(Duration::from_millis(80)),
+            resend: Some(ResendReason::ProbeFoundNothing),
+            ..attempt(2, 2_140, 35)
+        };
+        let probe =
+            ProbeRecord { after_attempt: 2, started: Duration::from_millis(2_255), took: Duration::from_millis(12), found: Found::Absent };
+        let report = paid(vec![throttled(), lost, answered(attempt(3, 2_267, 33))], vec![probe], Some("checkout-7"));
         let wanted = "POST https://api.example.com:443 \"payments\" checkout-7
        at  attempt  signal              evidence         pause  time left  decision
   0.000 s  #1       503, wait 2.000 s   unknown        2.100 s   19.960 s  send again: the key makes it act once
