@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusBuilder;
 use reqwest_safe_retry::{
-    CorrelationId, Deadline, Draw, Endpoint, KeyContract, Operation, ProbeVerdict, ReportSlot, SafeRetry, StatusProbe,
+    CorrelationId, Deadline, Draw, Endpoint, KeyContract, Operation, ProbeVerdict, ReportSlot, SafeRetry, StatusProbe, async_trait,
     testing::{Draws, Fault, FaultServer},
 };
 use tracing_subscriber::EnvFilter;
@@ -14,7 +14,7 @@ use tracing_subscriber::EnvFilter;
 /// Asks the order itself whether it was placed.
 struct OrderPage;
 
-#[async_trait::async_trait]
+#[async_trait]
 impl StatusProbe for OrderPage {
     async fn look_up(&self, operation: &Operation<'_>) -> ProbeVerdict {
         let Ok(page) = operation.url().join("/orders/2041") else { return ProbeVerdict::Undecided };

@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 ///
 /// # Examples
 /// ```
-/// use http::HeaderName;
+/// use reqwest::header::HeaderName;
 /// use reqwest_safe_retry::{AttemptHeaders, TimeLeftFormat};
 ///
 /// let headers = AttemptHeaders::new()

@@ -33,7 +33,7 @@ pub use file::InvalidFile;
 ///
 /// # Examples
 /// ```
-/// use http::Method;
+/// use reqwest::Method;
 /// use reqwest_safe_retry::{Endpoint, EndpointCatalog, KeyContract, Row, SafeRetry};
 /// use std::time::Duration;
 ///

@@ -27,6 +27,22 @@ pub const DEFAULT_SETTLING: Duration = Duration::from_secs(5);
 ///
 /// let payments = Endpoint::keyed_write(KeyContract::STRIPE).named("payments").within(Duration::from_secs(20));
 /// ```
+///
+/// It has to travel with the request. `send()` takes it along; `client.execute(builder.build()?)` silently drops all extensions. Whoever
+/// needs the request first splits the builder:
+/// ```no_run
+/// use reqwest_middleware::ClientWithMiddleware;
+/// use reqwest_safe_retry::Endpoint;
+///
+/// # async fn run(client: ClientWithMiddleware) -> reqwest_middleware::Result<()> {
+/// let mut order = client.post("https://api.example/orders").body("1 coffee").with_extension(Endpoint::unprotected_write());
+/// let mut extensions = std::mem::take(order.extensions()); // `build_split` would drop them, too
+/// let (client, request) = order.build_split();
+/// let answer = client.execute_with_extensions(request?, &mut extensions).await?;
+/// # let _ = answer;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 #[must_use]
 pub struct Endpoint(Arc<Terms>);
@@ -96,16 +112,22 @@ impl Endpoint {
 
     /// Writes, and a probe can tell whether it happened: [`unprotected_write`](Self::unprotected_write) with
     /// [`probed_by`](Self::probed_by).
+    ///
+    /// Give it a deadline well above its [`settling`](Self::settling) time: an *absent* that is found earlier never counts, and the
+    /// operation ends as unknown.
     pub fn probed_write(probe: impl StatusProbe) -> Self {
         Self::unprotected_write().probed_by(probe)
     }
 
-    /// Adds a probe to any write, also to a keyed one whose key may lapse.
+    /// Adds a probe to any write, also to a keyed one whose key may lapse. On a read it has no effect: reads are just sent again.
     pub fn probed_by(self, probe: impl StatusProbe) -> Self {
         self.with(|terms| terms.probe = Some(Arc::new(probe)))
     }
 
     /// Sets how long after the last attempt ended a probe's *absent* starts to count; earlier it means *still in progress*.
+    ///
+    /// The deadline has to lie well above it, attempt and resend included, or *absent* never counts. Where there is none, the policy's
+    /// window takes its place.
     ///
     /// # Default
     /// 5 s ([`DEFAULT_SETTLING`]).
@@ -123,14 +145,22 @@ impl Endpoint {
         self.with(|terms| terms.owner = Some(owner.into()))
     }
 
-    /// Sets the policy of this endpoint instead of the client's.
+    /// Sets the policy of this endpoint. A policy on the request overrules it; it overrules the client's.
+    ///
+    /// # Default
+    /// The client's.
     pub fn with_policy(self, policy: RetryPolicy) -> Self {
         self.with(|terms| terms.policy = Some(policy))
     }
 
     /// Sets the deadline: the whole operation ends within this limit, the body of the answer included.
     ///
+    /// A [`Deadline`](crate::Deadline) on the request overrules it, in either direction; it overrules the client's
+    /// ([`SafeRetry::with_deadline`](crate::SafeRetry::with_deadline)). A [scope](crate::Deadline::scope) caps whichever won.
     /// [`Duration::MAX`] lifts the client's default.
+    ///
+    /// # Default
+    /// The client's.
     pub fn within(self, limit: Duration) -> Self {
         self.with(|terms| terms.limit = Some(limit))
     }
@@ -142,7 +172,10 @@ impl Endpoint {
 
     /// Sets the limit of each attempt up to the response head (through the body with [`reading_body`](Self::reading_body)).
     ///
-    /// [`Duration::MAX`] lifts the client's default.
+    /// It overrules the client's ([`SafeRetry::with_attempt_limit`](crate::SafeRetry::with_attempt_limit)); [`Duration::MAX`] lifts that.
+    ///
+    /// # Default
+    /// The client's.
     pub fn attempt_within(self, limit: Duration) -> Self {
         self.with(|terms| terms.attempt_limit = Some(limit))
     }

@@ -17,6 +17,29 @@ use crate::{
 /// It travels as `reqwest_middleware::Error::Middleware`; [`RetryError::find`] and [`RetryErrorExt`] get it out. Where the transport failed,
 /// requests that nothing marks, and marked reads, keep its own `reqwest::Error` instead. No variant prints a URL, header, key or body; the transport's
 /// error is the `source()`, with its URL taken off.
+///
+/// # Examples
+/// What to do next:
+/// ```no_run
+/// use reqwest_safe_retry::{RetryError, RetryReport};
+///
+/// fn next(error: &reqwest_middleware::Error) -> String {
+///     let Some(error) = RetryError::find(error) else { return "a request that nothing marks, or a read: as without this crate".into() };
+///     match error {
+///         RetryError::OutcomeUnknown(_) => match error.key() {
+///             Some(_) => "store the key of the error, and send it again with that one".into(),
+///             None => "look at the state, never just send it again".into(),
+///         },
+///         RetryError::Unprocessed(_) => "it did not happen: try again later".into(),
+///         RetryError::DeadlineExceeded(_) => "nothing was written: try again, with more time".into(),
+///         RetryError::AttemptTimedOut(_) => "a read: try again, with more time; a write that nothing marks may have happened".into(),
+///         RetryError::CoolingDown(_) => format!("nothing was sent: try again in {:?}", error.report().and_then(RetryReport::hint)),
+///         RetryError::BodyLost(_) => format!("it was answered, {:?}: read the state, do not send it again", error.status()),
+///         RetryError::Misused(misuse) => format!("nothing was sent, mend the program: {misuse}"),
+///         _ => error.to_string(),
+///     }
+/// }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 #[must_use]
@@ -31,7 +54,8 @@ pub enum RetryError {
     /// A shared cool-down holds first sends back for longer than this operation has; nothing was sent. The report's
     /// [`hint`](RetryReport::hint) is the wait.
     CoolingDown(Failure),
-    /// The last attempt ran into its own limit.
+    /// The last attempt ran into its own limit. Of a read, or of a write that nothing marks: that one may have happened, and the report's
+    /// [`evidence`](RetryReport::evidence) tells.
     AttemptTimedOut(Failure),
     /// The write was answered with a final status ([`status`](Self::status)), but the answer's body was lost.
     BodyLost(Failure),

@@ -28,8 +28,7 @@ impl IdempotencyKey {
     ///
     /// # Examples
     /// ```
-    /// use reqwest_safe_retry::policy::IdempotencyKey;
-    /// use uuid::Uuid;
+    /// use reqwest_safe_retry::{IdempotencyKey, Uuid};
     ///
     /// const SHOP: Uuid = Uuid::from_u128(0x5a1d_93c6_0f6e_4d35_9a52_61d0_7f9b_2c11);
     ///

@@ -2,7 +2,7 @@
 //! earlier than the server asked, never past the operation's deadline, and that says plainly when nobody can know whether a write happened.
 //!
 //! ```no_run
-//! use reqwest_safe_retry::{Deadline, Endpoint, KeyContract, RetryErrorExt, RetryReport, SafeRetry};
+//! use reqwest_safe_retry::{Deadline, Endpoint, Evidence, KeyContract, RetryErrorExt, RetryReport, SafeRetry};
 //! use std::time::Duration;
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
@@ -17,7 +17,8 @@
 //! let order = client.post("https://api.example/orders").body("1 coffee");
 //! let order = order.with_extension(Endpoint::keyed_write(KeyContract::STRIPE)).with_extension(Deadline::after(Duration::from_secs(5)));
 //! if let Err(error) = order.send().await {
-//!     println!("{error}; timed out: {}; the server cannot have acted: {:?}", error.timed_out(), error.evidence());
+//!     let not_done = error.evidence() == Evidence::Unprocessed; // otherwise nobody knows
+//!     println!("{error}; timed out: {}; the server cannot have acted: {not_done}", error.timed_out());
 //! }
 //! # Ok(())
 //! # }
@@ -37,9 +38,25 @@
 //!
 //! # What it does not do
 //!
-//! It keeps no state beyond budgets, cool-downs and hashes of keys where a contract guards them, spawns no task, changes no request but by
-//! the headers you asked for, and never decides by the text of an error. The README has the tables: which effect is sent again and why,
-//! every default with its reason, every result.
+//! It keeps no state beyond budgets, cool-downs and, for contracts that ask for it ([`KeyContract::with_reuse_guard`]), hashes of the keys
+//! used last; each is bounded. It spawns no task, changes no request but by the headers you asked for, and never decides
+//! by the text of an error. The README has the tables: which effect is sent again and why, every default with its reason, every result.
+//!
+//! # Features
+//!
+//! | feature | default | brings |
+//! |---|---|---|
+//! | `middleware` | yes | the plugin; without it only [`policy`] builds, with `http` and `httpdate` and nothing else |
+//! | `tracing` | yes | spans and events of every decision |
+//! | `http2` | yes | reads HTTP/2 refusals as proof |
+//! | `rustls` | | recognises an untrusted certificate as beyond help: enable it with reqwest's default TLS, which is rustls |
+//! | `metrics` | | counters and histograms through the `metrics` facade |
+//! | `serde` | | reports as JSON, catalogues from TOML and JSON |
+//! | `testing` | | scripted peers, to rehearse on your own client |
+//! | `testing-h2`, `testing-tls` | | the same over HTTP/2 and TLS |
+
+// Shows on docs.rs which feature an item needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod policy;
 
@@ -108,6 +125,7 @@ mod vendor_hints;
 #[cfg(feature = "middleware")]
 mod witness;
 
+#[doc(inline)]
 pub use policy::{
     AdaptiveLimits, Backoff, BodySupply, BudgetLimits, Decision, Draw, Effect, Evidence, Explanation, Hint, HintSpread, IdempotencyKey,
     InvalidHint, InvalidKey, Jitter, KeyAnswer, KeyContract, KeyFormat, KeyScope, KeySource, Lapsed, Replays, ResendPermit, ResendReason,
@@ -142,6 +160,14 @@ pub use {
 
 #[cfg(all(feature = "middleware", feature = "serde"))]
 pub use catalog::InvalidFile;
+
+/// Makes an `async fn` of a trait usable behind `dyn`, as implementations of [`StatusProbe`] need it: re-exported, so that they need no
+/// dependency of their own.
+#[cfg(feature = "middleware")]
+pub use async_trait::async_trait;
+/// The namespace of [`IdempotencyKey::derived`].
+#[cfg(feature = "middleware")]
+pub use uuid::Uuid;
 
 /// The README's programs compile.
 #[cfg(all(doctest, feature = "middleware"))]

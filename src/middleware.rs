@@ -40,6 +40,25 @@ use crate::{
 ///
 /// # Cancellation
 /// Dropping the request's future at any point stops everything: there is no later request and no spawned task.
+///
+/// # Examples
+/// ```no_run
+/// use reqwest_safe_retry::{Endpoint, KeyContract, RetryPolicy, SafeRetry};
+/// use std::time::Duration;
+///
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// let retry = SafeRetry::new()
+///     .with_deadline(Duration::from_secs(20))
+///     .with_attempt_limit(Duration::from_secs(5)) // without it, only the deadline ends a hang, and nothing is left for a resend
+///     .with_policy(RetryPolicy::DEFAULT.with_attempts(4))
+///     .with_default_write(Endpoint::keyed_write(KeyContract::STRIPE)); // only if the server honours the key
+/// let client = retry.client(reqwest::Client::builder()).redirects_off().build()?;
+///
+/// let answer = client.post("https://api.example/orders").body("1 coffee").send().await?;
+/// println!("{}", answer.status());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 #[must_use]
 pub struct SafeRetry(Arc<Settings>);
@@ -96,22 +115,50 @@ impl SafeRetry {
         }))
     }
 
-    /// Sets the policy of every request that brings none of its own.
+    /// Sets the policy of every request that brings none of its own, as an extension or by its endpoint
+    /// ([`Endpoint::with_policy`]). The request overrules the endpoint, the endpoint overrules this.
+    ///
+    /// # Default
+    /// [`RetryPolicy::DEFAULT`].
     pub fn with_policy(self, policy: RetryPolicy) -> Self {
         self.with(|settings| settings.policy = policy)
     }
 
-    /// Sets the budget. It is a handle: give one to several clients to share it.
+    /// Sets the budget. It is a handle: clones of one `SafeRetry` share it, two made by [`new`](Self::new) do not, unless both are given
+    /// clones of one handle. Neither request nor endpoint overrules it.
+    ///
+    /// # Default
+    /// One of its own with [`BudgetLimits::DEFAULT`].
+    ///
+    /// # Examples
+    /// ```
+    /// use reqwest_safe_retry::{RetryBudget, SafeRetry};
+    ///
+    /// let budget = RetryBudget::default();
+    /// let orders = SafeRetry::new().with_budget(budget.clone());
+    /// let menu = SafeRetry::new().with_budget(budget);
+    /// ```
     pub fn with_budget(self, budget: RetryBudget) -> Self {
         self.with(|settings| settings.budget = budget)
     }
 
     /// Sets the hard limit of each operation: queueing, attempts, pauses, probes and the body of the final answer.
+    ///
+    /// A [`Deadline`] on the request overrules the endpoint's [`within`](Endpoint::within), which overrules this. A
+    /// [scope](Deadline::scope) caps all of them.
+    ///
+    /// # Default
+    /// None. The policy's window then bounds when a resend may start, and no attempt is cut.
     pub fn with_deadline(self, limit: Duration) -> Self {
         self.with(|settings| settings.limit = Some(limit))
     }
 
     /// Sets the hard limit of each attempt up to the response head. An attempt never gets more than the operation has left.
+    ///
+    /// The endpoint's [`attempt_within`](Endpoint::attempt_within) overrules it.
+    ///
+    /// # Default
+    /// None: an attempt may take all that the operation has left, so a hang is never resent.
     pub fn with_attempt_limit(self, limit: Duration) -> Self {
         self.with(|settings| settings.attempt_limit = Some(limit))
     }
@@ -124,12 +171,20 @@ impl SafeRetry {
         self.with(|settings| settings.unmarked = unmarked)
     }
 
-    /// Marks every POST, PATCH and other non-idempotent method that nothing else marks with this endpoint.
+    /// Marks every POST, PATCH and other non-idempotent method that nothing else marks with this endpoint. An [`Endpoint`] on the request
+    /// overrules a catalogue row, which overrules this.
+    ///
+    /// # Default
+    /// None: unmarked requests go by [`with_unmarked`](Self::with_unmarked).
     pub fn with_default_write(self, endpoint: Endpoint) -> Self {
         self.with(|settings| settings.default_write = Some(endpoint))
     }
 
-    /// Marks every request that a row of the catalogue matches.
+    /// Marks every request that a row of the catalogue matches. An [`Endpoint`] on the request overrules its row, and a row overrules the
+    /// [default write](Self::with_default_write).
+    ///
+    /// # Default
+    /// None.
     pub fn with_catalog(self, catalog: EndpointCatalog) -> Self {
         self.with(|settings| settings.catalog = Some(catalog))
     }

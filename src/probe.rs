@@ -14,8 +14,32 @@ use crate::{attempt, body, deadline::Deadline, origin::Origin, policy::Idempoten
 
 /// Finds out what became of an operation whose result is unknown (RFC 9110 §9.2.2 names this way to make a repeat safe).
 ///
+/// [`StatusUrl`](crate::StatusUrl) is the common one.
+///
 /// # Cancellation
 /// The probe is dropped when the operation's time is up; that counts as [`ProbeVerdict::Undecided`].
+///
+/// # Examples
+/// ```
+/// use reqwest_safe_retry::{Endpoint, Operation, ProbeVerdict, StatusProbe, async_trait};
+///
+/// /// Asks the list of orders for ours.
+/// struct OrderList;
+///
+/// #[async_trait]
+/// impl StatusProbe for OrderList {
+///     async fn look_up(&self, operation: &Operation<'_>) -> ProbeVerdict {
+///         let Ok(orders) = operation.url().join("/orders?reference=2041") else { return ProbeVerdict::Undecided };
+///         match operation.send(operation.get(orders)).await {
+///             Ok(answer) if answer.status() == 200 => ProbeVerdict::Applied(answer),
+///             Ok(answer) if answer.status() == 404 => ProbeVerdict::Absent,
+///             _ => ProbeVerdict::Undecided,
+///         }
+///     }
+/// }
+///
+/// let endpoint = Endpoint::probed_write(OrderList);
+/// ```
 #[async_trait]
 pub trait StatusProbe: Send + Sync + 'static {
     /// Asks about the operation. Use [`Operation::get`] and [`Operation::send`] to go through the client's inner middlewares with the

@@ -26,10 +26,26 @@ use crate::{
 /// What became of one operation: its attempts, why it ended and what is known about its effect.
 ///
 /// It stands in the extensions of the response ([`RetryReport::of`]), in every [`RetryError`](crate::RetryError) and in the request's
-/// [`ReportSlot`]. `Display` prints it as a timeline: a table with a row for each attempt and probe, and the outcome; the feature `serde` serialises it, durations as
-/// whole milliseconds (`took_ms`), statuses as numbers, reasons by their names. Clones share one allocation.
+/// [`ReportSlot`]. `Display` prints it as a timeline: a table with a row for each attempt and probe, and the outcome; the feature `serde`
+/// serialises it, durations as whole milliseconds (`took_ms`), statuses as numbers, reasons by their names. Clones share one allocation.
 ///
 /// It holds no URL, header or key: method, origin and the caller's own names (endpoint, correlation id) are all it tells of the request.
+///
+/// # Examples
+/// ```no_run
+/// # async fn run(client: reqwest_middleware::ClientWithMiddleware) -> reqwest_middleware::Result<()> {
+/// use reqwest_safe_retry::{Endpoint, Outcome, RetryReport};
+///
+/// let order = client.post("https://api.example/orders").body("1 coffee").with_extension(Endpoint::unprotected_write());
+/// let answer = order.send().await?;
+/// match RetryReport::of(&answer) {
+///     Some(report) if report.outcome() == Outcome::Unknown => println!("{}, and it may have happened all the same:\n{report}", answer.status()),
+///     Some(report) => println!("{} after {} attempts: {}", answer.status(), report.attempts().len(), report.stop()),
+///     None => println!("{} at once", answer.status()),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct RetryReport(Arc<Record>);
 
@@ -220,6 +236,9 @@ impl AttemptRecord {
     }
 
     /// Time left before the deadline when it was decided about; [`Duration::MAX`] when there is none.
+    ///
+    /// For a write with a probe it is what is left for sending: the tenth of the deadline that is kept for the last look is not counted.
+    /// The report's own [`time_left`](RetryReport::time_left) counts everything.
     #[must_use]
     pub fn time_left(&self) -> Duration {
         self.time_left

@@ -31,7 +31,7 @@ use crate::{
 ///
 /// # Examples
 /// ```
-/// use http::StatusCode;
+/// use reqwest::StatusCode;
 /// use reqwest_safe_retry::{Endpoint, Found, StatusUrl};
 ///
 /// # fn main() -> Result<(), reqwest_safe_retry::InvalidStatusUrl> {

@@ -23,12 +23,12 @@ use crate::policy::{Hint, InvalidHint, SECOND, decimal, server_time};
 ///
 /// const OPENAI: HintSources = HintSources::STANDARD.with_milliseconds().with_vetoes();
 ///
-/// let mut headers = http::HeaderMap::new();
+/// let mut headers = reqwest::header::HeaderMap::new();
 /// headers.insert("retry-after", "1".parse()?);
 /// headers.insert("retry-after-ms", "1500".parse()?);
 /// assert_eq!(OPENAI.wait(&headers, SystemTime::now()), Some(Ok(Duration::from_millis(1500))));
 /// assert_eq!(HintSources::STANDARD.wait(&headers, SystemTime::now()), Some(Ok(Duration::from_secs(1))));
-/// # Ok::<(), http::header::InvalidHeaderValue>(())
+/// # Ok::<(), reqwest::header::InvalidHeaderValue>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[must_use]

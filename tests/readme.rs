@@ -95,3 +95,67 @@ fn the_two_commands_are_the_ones_that_ci_runs() {
         assert!(script.lines().any(|line| line == command), "{command} is not in .ci/run");
     }
 }
+
+/// A doctest does not compile what stands below a `#[test]`, so the README's tests live here, too.
+#[cfg(feature = "testing")]
+#[test]
+fn the_readmes_tests_are_run_here() {
+    let of_this_file: Vec<&str> = include_str!("readme.rs").lines().map(str::trim).collect();
+    let blocks: Vec<&str> = README.split("```rust\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(blocks.len(), 2, "blocks with tests");
+    for block in blocks {
+        let lines: Vec<&str> = block.lines().map(str::trim).collect();
+        assert!(of_this_file.windows(lines.len()).any(|window| window == lines), "not in this file:\n{block}");
+    }
+}
+
+#[cfg(feature = "testing")]
+mod the_audit {
+    use std::time::Duration;
+
+    use reqwest_safe_retry::{CatalogError, Endpoint, EndpointCatalog, KeyContract, Row, SafeRetry};
+
+    fn retry() -> Result<SafeRetry, CatalogError> {
+        Ok(SafeRetry::new().with_attempt_limit(Duration::from_secs(3)).with_catalog(catalog()?))
+    }
+
+    fn catalog() -> Result<EndpointCatalog, CatalogError> {
+        let charge = Endpoint::keyed_write(KeyContract::STRIPE).owned_by("payments").within(Duration::from_secs(20));
+        EndpointCatalog::new().with_row("https://api.stripe.com", Row::post("/v1/charges", charge))
+    }
+
+    #[test]
+    fn no_write_is_left_unprotected() -> Result<(), CatalogError> {
+        catalog()?.audit_for(&retry()?).assert_ready(); // or fails, with the whole table and what is missing in it
+        Ok(())
+    }
+}
+
+#[cfg(feature = "testing")]
+mod the_clients_tests {
+    use std::time::Duration;
+
+    use reqwest_middleware::ClientBuilder;
+    use reqwest_safe_retry::{
+        SafeRetry,
+        testing::{Fault, FaultServer, Scripted, Step},
+    };
+
+    #[tokio::test]
+    async fn a_post_whose_answer_is_lost_is_sent_once() -> reqwest::Result<()> {
+        let shop = FaultServer::start([Fault::close_after_request(), Fault::ok("order 2041")]).await;
+        let client = SafeRetry::new().client(reqwest::Client::builder().no_proxy()).redirects_off().build()?;
+        assert!(client.post(shop.url("/orders")).body("one coffee").send().await.is_err());
+        shop.assert_writes(1);
+        Ok(())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_read_waits_as_long_as_it_was_asked_to() -> reqwest_middleware::Result<()> {
+        let shop = Scripted::new([Step::status(503).with_header("retry-after", "2"), Step::ok("menu")]);
+        let client = ClientBuilder::new(reqwest::Client::new()).with(SafeRetry::new()).with(shop.clone()).build();
+        assert_eq!(client.get("http://shop.test/menu").send().await?.status(), 200);
+        assert!(shop.pauses()[0] >= Duration::from_secs(2));
+        Ok(())
+    }
+}
