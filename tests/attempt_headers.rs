@@ -4,14 +4,18 @@
 
 mod scripted_client;
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use http::{Extensions, HeaderName};
 use reqwest::{Request, Response};
 use reqwest_middleware::{ClientWithMiddleware, Middleware, Next, RequestBuilder, Result};
-use reqwest_safe_retry::testing::{Scripted, Step};
-use reqwest_safe_retry::{AttemptHeaders, Deadline, Endpoint, RetryPolicy, SafeRetry, SendWitness, TimeLeftFormat, Unmarked};
+use reqwest_safe_retry::{
+    AttemptHeaders, Deadline, Endpoint, RetryPolicy, SafeRetry, SendWitness, TimeLeftFormat, Unmarked,
+    testing::{Scripted, Step},
+};
 use scripted_client::{URL, builder, client, hasty, seconds, steady};
 
 const NUMBER: &str = "x-retry-attempt";

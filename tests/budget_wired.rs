@@ -4,14 +4,13 @@
 
 mod scripted_client;
 
-use std::collections::BTreeSet;
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use reqwest_middleware::{ClientWithMiddleware, RequestBuilder};
-use reqwest_safe_retry::testing::{Draws, Scripted, Step};
 use reqwest_safe_retry::{
     AdaptiveLimits, BudgetLimits, Cooldown, Draw, Endpoint, KeyContract, Outcome, RetryBudget, RetryErrorExt as _, SafeRetry, ScopeKey,
     StopReason,
+    testing::{Draws, Scripted, Step},
 };
 use scripted_client::{Says, ScriptedProbe, URL, client, end, hasty, millis, seconds, steady};
 use tokio::time::{Instant, advance, sleep, timeout};

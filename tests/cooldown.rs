@@ -4,19 +4,23 @@
 
 mod scripted_client;
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use reqwest_middleware::ClientWithMiddleware;
-use reqwest_safe_retry::testing::{Draws, Scripted, Step};
 use reqwest_safe_retry::{
     BudgetLimits, Cooldown, Decided, Endpoint, HintSources, HoldsBack, KeyContract, Observer, Outcome, RetryBudget, RetryError,
     RetryErrorExt as _, RetryReport, SafeRetry, ScopeKey, StopReason, Unmarked,
+    testing::{Draws, Scripted, Step},
 };
 use scripted_client::{Ended, Says, ScriptedProbe, URL, client, end, hasty, millis, seconds, steady};
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, sleep},
+};
 
 fn scope() -> ScopeKey {
     ScopeKey::origin(&URL.parse().unwrap())

@@ -30,6 +30,7 @@ const BY_DEADLINE: Cause = Cause::TimedOut(TimeLimit::Deadline);
 async fn a_factory_that_takes_all_the_time_left_leads_to_no_send() {
     let slow = || {
         ReplayBody::from_fn(|| {
+            #[expect(clippy::disallowed_methods, reason = "a factory that holds its thread is what this is about")]
             std::thread::sleep(millis(150));
             Ok("late".into())
         })

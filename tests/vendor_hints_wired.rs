@@ -7,8 +7,10 @@ mod scripted_client;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use reqwest_middleware::{ClientWithMiddleware, RequestBuilder};
-use reqwest_safe_retry::testing::{Scripted, Step};
-use reqwest_safe_retry::{Endpoint, HintSources, KeyContract, Outcome, RetryErrorExt as _, StopReason, Verdict, presets};
+use reqwest_safe_retry::{
+    Endpoint, HintSources, KeyContract, Outcome, RetryErrorExt as _, StopReason, Verdict, presets,
+    testing::{Scripted, Step},
+};
 use scripted_client::{Ended, URL, client, end, hasty, millis, seconds};
 
 /// What came out of one request to a peer that answers with this and then with 200, how often it was sent, and the pauses between.
