@@ -113,7 +113,7 @@ impl Endpoint {
     /// Writes, and a probe can tell whether it happened: [`unprotected_write`](Self::unprotected_write) with
     /// [`probed_by`](Self::probed_by).
     ///
-    /// Give it a deadline well above its [`settling`](Self::settling) time: an *absent* that is found earlier never counts, and the
+    /// Give it a deadline well above its [`settling`](Self::settling) time: otherwise every *absent* comes too early to count, and the
     /// operation ends as unknown.
     pub fn probed_write(probe: impl StatusProbe) -> Self {
         Self::unprotected_write().probed_by(probe)

@@ -169,7 +169,7 @@ pub use async_trait::async_trait;
 #[cfg(feature = "middleware")]
 pub use uuid::Uuid;
 
-/// The README's programs compile.
-#[cfg(all(doctest, feature = "middleware"))]
+/// The README's programs compile. Some of them are tests, which need the scripted peers.
+#[cfg(all(doctest, feature = "testing"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

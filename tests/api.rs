@@ -160,7 +160,7 @@ mod the_client {
         fn decided(&self, _: &Decided<'_>) {}
     }
 
-    #[async_trait::async_trait]
+    #[reqwest_safe_retry::async_trait]
     impl StatusProbe for Silent {
         async fn look_up(&self, operation: &Operation<'_>) -> ProbeVerdict {
             let _: (&Method, &Url, &HeaderMap, Option<&[u8]>) =
@@ -262,7 +262,7 @@ mod the_client {
             Deadline::at => fn(tokio::time::Instant) -> Deadline;
             Deadline::NONE => Deadline;
             Deadline::time_left => fn(Deadline) -> Duration;
-            IdempotencyKey::derived => fn(uuid::Uuid, &str) -> IdempotencyKey;
+            IdempotencyKey::derived => fn(reqwest_safe_retry::Uuid, &str) -> IdempotencyKey;
             ReportSlot::take => fn(&ReportSlot) -> Option<RetryReport>;
         }
     }
