@@ -8,8 +8,8 @@
 //!
 //! Not here, and why: Square takes `idempotency_key` in the body, where this crate does not look
 //! (<https://developer.squareup.com/docs/working-with-apis/idempotency>); Twilio: no key for requests was found in the documentation of its
-//! REST API, so its POSTs are unprotected writes ([`twilio_write`]); OpenAI and Anthropic: their clients can send a key, but no page says
-//! what the servers do with it; Solidgate publishes no lifetime (<https://api-docs.solidgate.com/api/v2/idempotent-requests>).
+//! REST API, so its POSTs are unprotected writes ([`twilio_write`]); OpenAI and Anthropic: their own clients make keys and
+//! do not send them; Solidgate publishes no lifetime (<https://api-docs.solidgate.com/api/v2/idempotent-requests>).
 
 use std::time::Duration;
 
