@@ -191,6 +191,7 @@ impl Endpoint {
     ///
     /// No status but 425 says so by itself: 429 and 503 may come after the effect. Either counts only from the place the write was sent to,
     /// so it takes a client whose redirects are off or counted: the paved one, or [`SendWitness::redirects_off`](crate::SendWitness::redirects_off).
+    /// An answer that an inner middleware made by hand, without a witness behind it, is taken at its word.
     pub fn trusting_refusal(self, status: StatusCode) -> Self {
         self.with(|terms| terms.trusted_refusals = terms.trusted_refusals.with(status))
     }
