@@ -39,6 +39,7 @@ fn overload(bytes: usize) -> Fault {
     Fault::status(503).with_body(vec![b'.'; bytes])
 }
 
+/// B79 (a).
 #[tokio::test]
 async fn a_failed_answer_gives_its_connection_to_the_next_attempt() {
     for bytes in [0, KIB, 16 * KIB, 64 * KIB] {
@@ -59,6 +60,7 @@ async fn an_answer_too_long_to_be_drained_gives_its_connection_up() {
     assert_eq!(connections(overload(1024 * KIB).chunked(), PAUSE).await, 4);
 }
 
+/// B79 (b).
 #[tokio::test]
 async fn many_failed_answers_with_bodies_do_no_harm_to_a_shared_connection() {
     const OVERLOADS: usize = 2000;
@@ -73,6 +75,7 @@ async fn many_failed_answers_with_bodies_do_no_harm_to_a_shared_connection() {
     server.assert_connections(1);
 }
 
+/// B79 (c).
 #[tokio::test]
 async fn an_answer_that_never_ends_costs_no_more_than_its_limit() {
     let trickle = Fault::trickle(503, Duration::from_millis(5));

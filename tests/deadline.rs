@@ -402,6 +402,7 @@ async fn the_callers_own_timeout_of_a_request_stays_on_every_attempt() {
 
 // ===== outside =====
 
+/// B57: on the monotonic clock; `tests/layering.rs` names the only two places that read the other one.
 #[tokio::test(start_paused = true)]
 async fn the_deadline_is_fixed_before_the_first_attempt_and_counts_what_was_waited_before() {
     let peer = Scripted::new([Step::hangs()]);

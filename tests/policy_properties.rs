@@ -89,6 +89,7 @@ prop_compose! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))), ..ProptestConfig::default() })]
 
+    /// B04: one limit for every kind of pause.
     #[test]
     fn a_pause_is_never_below_the_hint_and_never_past_the_limit(policy in any_policy(), situation in any_situation()) {
         let pause = match policy.decide(&situation) {

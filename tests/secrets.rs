@@ -206,6 +206,7 @@ async fn watched(work: impl AsyncFnOnce(Printed)) -> String {
     all.clone()
 }
 
+/// B93.
 #[tokio::test(start_paused = true)]
 async fn no_fault_of_any_endpoint_prints_a_secret() {
     let all = watched(async |printed| {
@@ -310,6 +311,7 @@ async fn wrong_use_prints_no_secret() {
     }
 }
 
+/// B93.
 #[tokio::test]
 async fn no_fault_on_the_wire_prints_a_secret() {
     watched(async |printed| {
