@@ -80,6 +80,13 @@ impl Cooldown {
         self.scopes.find(scope, |until| *until).filter(|until| *until > now)
     }
 
+    /// Lets a scope go, whatever was asked for it: for a person who knows better than a server that asked for a century.
+    ///
+    /// Operations that wait already wait on.
+    pub fn lift(&self, scope: ScopeKey) {
+        self.scopes.forget(scope);
+    }
+
     /// Sets what is held back.
     ///
     /// # Default
@@ -146,6 +153,15 @@ mod tests {
             cooldown.note(scope, now + SECOND * asked);
             assert_eq!(cooldown.release(scope, now), Some(now + SECOND * kept), "after {asked}");
         }
+    }
+
+    #[test]
+    fn a_person_can_lift_a_cool_down_and_no_other() {
+        let (cooldown, lifted, other, now) = (Cooldown::new(), ScopeKey::of("a"), ScopeKey::of("b"), Instant::now());
+        cooldown.note(lifted, now + 1_000_000 * SECOND);
+        cooldown.note(other, now + SECOND);
+        cooldown.lift(lifted);
+        assert_eq!((cooldown.release(lifted, now), cooldown.release(other, now)), (None, Some(now + SECOND)));
     }
 
     #[test]

@@ -96,6 +96,11 @@ impl<V> Scopes<V> {
         self.lock().peek_mut(&key).map(work)
     }
 
+    /// Forgets a scope.
+    pub(crate) fn forget(&self, key: ScopeKey) {
+        self.lock().pop(&key);
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.lock().len()
     }
