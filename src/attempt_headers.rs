@@ -51,13 +51,14 @@ impl AttemptHeaders {
         Self { time_left: Some((header, format)), ..self }
     }
 
-    /// Writes the headers of one attempt over whatever stands there. `time_left` is [`Duration::MAX`] without a deadline; `last` is what
-    /// the attempt before this one was told, in milliseconds.
-    pub(crate) fn write(&self, headers: &mut HeaderMap, number: u32, time_left: Duration, last: &mut Option<u64>) {
-        if let Some(name) = &self.number {
+    /// Writes the headers of one attempt over whatever stands there, but never over those in `kept`: a key that changes is none.
+    /// `time_left` is [`Duration::MAX`] without a deadline; `last` is what the attempt before this one was told, in milliseconds.
+    pub(crate) fn write(&self, headers: &mut HeaderMap, kept: &[HeaderName], number: u32, time_left: Duration, last: &mut Option<u64>) {
+        if let Some(name) = self.number.as_ref().filter(|name| !kept.contains(name)) {
             headers.insert(name, HeaderValue::from(number));
         }
-        let Some((name, format)) = self.time_left.as_ref().filter(|_| time_left < Duration::MAX) else { return };
+        let timed = |(name, _): &&(HeaderName, TimeLeftFormat)| time_left < Duration::MAX && !kept.contains(name);
+        let Some((name, format)) = self.time_left.as_ref().filter(timed) else { return };
         let now = u64::try_from(time_left.as_millis()).unwrap_or(u64::MAX);
         let told = last.map_or(now, |last| now.min(last.saturating_sub(1)));
         *last = Some(told);
@@ -92,7 +93,7 @@ mod tests {
             .iter()
             .zip(1_u32..)
             .map(|(time, number)| {
-                wanted.write(&mut headers, number, *time, &mut last);
+                wanted.write(&mut headers, &[], number, *time, &mut last);
                 assert_eq!(headers.get(NUMBER).unwrap(), &number.to_string());
                 headers.get(LEFT).map(|value| value.to_str().unwrap().to_owned())
             })
@@ -104,6 +105,14 @@ mod tests {
         let ms = Duration::from_millis;
         let texts = told(TimeLeftFormat::Milliseconds, &[ms(1500), ms(1500), ms(900), Duration::ZERO]);
         assert_eq!(texts, ["1500", "1499", "900", "0"].map(|text| Some(text.to_owned())));
+    }
+
+    #[test]
+    fn a_key_is_never_written_over() {
+        let wanted = AttemptHeaders::new().with_number(NUMBER).with_time_left(LEFT, TimeLeftFormat::Milliseconds);
+        let mut headers = HeaderMap::from_iter([(NUMBER, HeaderValue::from_static("key")), (LEFT, HeaderValue::from_static("date"))]);
+        wanted.write(&mut headers, &[NUMBER, LEFT], 1, Duration::from_secs(1), &mut None);
+        assert_eq!((&headers[NUMBER], &headers[LEFT]), (&HeaderValue::from_static("key"), &HeaderValue::from_static("date")));
     }
 
     #[test]

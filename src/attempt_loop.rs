@@ -148,7 +148,8 @@ impl<'a> Run<'a> {
     async fn send(&mut self, mut request: Request) -> Attempt {
         self.sends = self.sends.saturating_add(1);
         if let Some(wanted) = self.plan.headers {
-            wanted.write(request.headers_mut(), self.sends, self.plan.deadline.time_left(), &mut self.told_time_left);
+            let key_headers = self.plan.key.as_ref().map_or(&[][..], OperationKey::headers);
+            wanted.write(request.headers_mut(), key_headers, self.sends, self.plan.deadline.time_left(), &mut self.told_time_left);
         }
         self.earlier_probes = self.earlier_probes.saturating_add(mem::take(&mut self.probes));
         self.followed_unknown |= self.sends > 1 && self.evidence == Evidence::Unknown;
@@ -230,7 +231,8 @@ impl<'a> Run<'a> {
             Ok(_) if self.sending_until.time_left().is_zero() => Resent::Stopped(attempt, StopReason::DeadlineTooNear),
             Ok(request) => {
                 token.spend();
-                Resent::Sent(self.send(request).await)
+                // Boxed: while a pause passes, nothing is kept for the attempt after it.
+                Resent::Sent(Box::pin(self.send(request)).await)
             }
             Err(error) => {
                 attempt.held = Held::Unsupplied(Box::new(error));
