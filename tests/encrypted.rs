@@ -163,7 +163,6 @@ async fn a_connection_that_ends_with_its_handshake_proves_at_most_what_is_true()
             match report.attempts()[0].evidence() {
                 Evidence::Unprocessed => assert_eq!((result.unwrap().status(), arrived), (StatusCode::OK, 1), "{told}"),
                 Evidence::Unknown => assert_eq!(arrived, usize::from(shape == Shape::Get), "{told}"),
-                evidence => panic!("{told}: {evidence:?}"),
             }
         }
     }
