@@ -1,4 +1,5 @@
-//! Connections: a failed answer gives its own back before the pause, as far as that is cheap, and the final answer is left alone.
+//! Connections: a failed answer gives its own back before the pause, as far as that is cheap, the final answer is left alone, and a connection
+//! that went silent is left once the client pings it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test's helper may panic as the test itself may")]
 
@@ -8,13 +9,18 @@ mod support;
 use std::{pin::pin, time::Duration};
 
 use futures_util::future::{Either, select};
-use reqwest::{Response, StatusCode};
-use reqwest_middleware::{ClientWithMiddleware, Result};
+use reqwest::{ClientBuilder, Response, StatusCode};
+use reqwest_middleware::{ClientWithMiddleware, RequestBuilder, Result};
 use reqwest_safe_retry::{
-    BudgetLimits, RetryBudget, RetryErrorExt, RetryPolicy, RetryReport, SafeRetry,
+    BudgetLimits, Cause, Endpoint, ReportSlot, RetryBudget, RetryError, RetryErrorExt, RetryPolicy, RetryReport, SafeRetry, TimeLimit,
     testing::{Fault, FaultServer, H2Fault},
 };
 use support::{QUICK, Road, bounded, pausing, plain, within};
+use tokio::{
+    io::{copy, copy_bidirectional, sink},
+    net::{TcpListener, TcpStream},
+    sync::watch,
+};
 
 const KIB: usize = 1024;
 
@@ -166,4 +172,124 @@ async fn a_connection_that_is_given_back_serves_others_during_the_pause() {
         Either::Left((result, _)) => panic!("it did not pause: {result:?}"),
         Either::Right(((), _)) => {}
     }
+}
+
+// ===== a connection that went silent =====
+
+/// Passes connections on to an HTTP/2 server, until the first one goes silent: neither closed nor answering, not even to a PING.
+struct Relay {
+    server: FaultServer,
+    url: String,
+    silence: watch::Sender<bool>,
+}
+
+impl Relay {
+    async fn start() -> Self {
+        let server = FaultServer::start_h2([H2Fault::ok("done")]).await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/orders", listener.local_addr().unwrap());
+        let (silence, silent) = watch::channel(false);
+        let to = server.address();
+        tokio::spawn(async move {
+            for number in 1.. {
+                let (mut client, _) = listener.accept().await.unwrap();
+                let mut silent = silent.clone();
+                tokio::spawn(async move {
+                    let mut server = TcpStream::connect(to).await.unwrap();
+                    let silenced = async { drop(silent.wait_for(|silent| *silent && number == 1).await) };
+                    tokio::select! {
+                        biased; // nothing passes any more
+                        () = silenced => drop(copy(&mut client, &mut sink()).await),
+                        _ = copy_bidirectional(&mut client, &mut server) => {}
+                    }
+                });
+            }
+        });
+        Self { server, url, silence }
+    }
+
+    /// A client whose only connection has worked, and has just gone silent.
+    async fn silenced(&self, retry: SafeRetry, builder: ClientBuilder) -> ClientWithMiddleware {
+        let client = Road::Paved.client_of(retry.with_policy(QUICK), builder.http2_prior_knowledge());
+        bounded(async { client.get(&self.url).send().await.unwrap().bytes().await.unwrap() }).await;
+        self.silence.send_replace(true);
+        client
+    }
+}
+
+const PING: Duration = Duration::from_millis(200);
+
+/// Leaves a connection that does not answer a ping in time.
+fn pinging() -> ClientBuilder {
+    plain().http2_keep_alive_interval(PING).http2_keep_alive_timeout(PING)
+}
+
+async fn reported(request: RequestBuilder) -> (Result<Response>, RetryReport) {
+    let slot = ReportSlot::new();
+    let result = bounded(request.with_extension(slot.clone()).send()).await;
+    (result, slot.take().unwrap())
+}
+
+fn causes(report: &RetryReport) -> Vec<Cause> {
+    report.attempts().iter().map(|attempt| attempt.cause()).collect()
+}
+
+/// B48: reqwest cannot be told to leave a connection, so all that is left is to end in time.
+#[tokio::test]
+async fn every_attempt_goes_to_the_connection_that_went_silent_and_the_operation_ends_in_time() {
+    const LIMIT: Duration = Duration::from_millis(300);
+    let relay = Relay::start().await;
+    let client = relay.silenced(SafeRetry::new().with_attempt_limit(LIMIT), plain()).await;
+    let (result, report) = reported(client.get(&relay.url)).await;
+    assert!(matches!(result.unwrap_err().safe_retry(), Some(RetryError::AttemptTimedOut(_))));
+    assert_eq!(causes(&report), [Cause::TimedOut(TimeLimit::Attempt); 3]);
+    assert!(report.took() < 4 * LIMIT, "{:?}", report.took());
+
+    let deadline = Endpoint::read().within(2 * LIMIT);
+    let (result, report) = reported(client.get(&relay.url).with_extension(deadline)).await;
+    assert!(matches!(result.unwrap_err().safe_retry(), Some(RetryError::DeadlineExceeded(_))));
+    assert!(report.took() < 3 * LIMIT, "{:?}", report.took());
+
+    // A new connection would have been served all the time.
+    relay.server.assert_connections(1);
+    let other = Road::Paved.client_of(SafeRetry::new(), plain().http2_prior_knowledge());
+    assert_eq!(bounded(other.get(&relay.url).send()).await.unwrap().status(), StatusCode::OK);
+    relay.server.assert_connections(2);
+}
+
+/// B48: what the README advises.
+#[tokio::test]
+async fn a_client_that_pings_leaves_the_connection_that_went_silent() {
+    // Whether the ping or our limit ends the first attempt.
+    for (limit, reads) in [(25 * PING, 2), (PING + PING / 2, 3)] {
+        let relay = Relay::start().await;
+        let client = relay.silenced(SafeRetry::new().with_attempt_limit(limit), pinging()).await;
+        let (result, report) = reported(client.get(&relay.url)).await;
+        assert_eq!(result.unwrap().status(), StatusCode::OK);
+        assert_eq!(report.attempts().len(), reads, "{:?}", causes(&report));
+        assert_eq!(causes(&report)[reads - 2..], [Cause::TimedOut(TimeLimit::Client), Cause::Status]);
+        relay.server.assert_connections(2);
+    }
+}
+
+/// B48.
+#[tokio::test]
+async fn a_write_on_a_connection_that_went_silent_is_unknown_although_a_ping_ends_it() {
+    let relay = Relay::start().await;
+    let client = relay.silenced(SafeRetry::new(), pinging()).await;
+    let (result, report) = reported(client.post(&relay.url).body("one coffee").with_extension(Endpoint::unprotected_write())).await;
+    assert!(matches!(result.unwrap_err().safe_retry(), Some(RetryError::OutcomeUnknown(_))));
+    assert_eq!(causes(&report), [Cause::TimedOut(TimeLimit::Client)]);
+    relay.server.assert_connections(1);
+}
+
+/// B48.
+#[tokio::test]
+async fn a_client_that_pings_while_idle_leaves_a_silent_connection_before_any_request_meets_it() {
+    let relay = Relay::start().await;
+    let client = relay.silenced(SafeRetry::new(), pinging().http2_keep_alive_while_idle(true)).await;
+    bounded(relay.server.until_closed(1)).await;
+    let (result, report) = reported(client.get(&relay.url)).await;
+    assert_eq!((result.unwrap().status(), report.attempts().len()), (StatusCode::OK, 1));
+    relay.server.assert_connections(2);
 }

@@ -332,6 +332,26 @@ async fn a_stream_that_was_reset_for_another_reason_is_not_sent_again() {
     }
 }
 
+/// Heads arrive and bodies wait: the head may be enough for a server to act on.
+#[tokio::test]
+async fn a_body_that_waits_for_a_window_until_our_limit_proves_nothing() {
+    let cells: Vec<_> = Road::ALL.into_iter().flat_map(|road| [Limit::Attempt, Limit::Deadline].map(|limit| (road, limit))).collect();
+    let clients: Vec<_> = cells.iter().map(|(road, limit)| limit.client_over(*road, retry(), http2())).collect();
+    join_all(clients.into_iter().map(|client| async move {
+        let server = FaultServer::start_h2([H2Fault::without_window()]).await;
+        // The first stream of a connection does not know the window yet.
+        bounded(async { client.get(server.url("/")).send().await.unwrap().bytes().await.unwrap() }).await;
+        let came = send(client.post(server.url("/orders")).body("one coffee").with_extension(write())).await;
+        came.assert_unknown();
+        assert!(came.result.as_ref().unwrap_err().timed_out());
+        assert_eq!((came.report.evidence(), came.report.attempts().len()), (Evidence::Unknown, 1));
+        let seen: Vec<_> = server.requests().iter().map(|request| (request.method().clone(), request.is_complete())).collect();
+        assert_eq!(seen, [(Method::GET, true), (Method::POST, false)]);
+        server.assert_connections(1);
+    }))
+    .await;
+}
+
 // ===== the keep-alive race =====
 
 /// A server that answers one GET and ends the idle connection just when the next request is written to it.
@@ -403,12 +423,16 @@ impl Limit {
     const ALL: [Self; 3] = [Self::Client, Self::Attempt, Self::Deadline];
 
     fn client(self, road: Road, retry: SafeRetry) -> ClientWithMiddleware {
+        self.client_over(road, retry, plain())
+    }
+
+    fn client_over(self, road: Road, retry: SafeRetry, builder: ClientBuilder) -> ClientWithMiddleware {
         // Time enough for a busy machine to get the request there.
         const SILENCE: Duration = Duration::from_millis(500);
         match self {
-            Self::Client => road.client_of(retry, plain().timeout(SILENCE)),
-            Self::Attempt => road.client_of(retry.with_attempt_limit(SILENCE), plain()),
-            Self::Deadline => road.client_of(retry.with_deadline(SILENCE), plain()),
+            Self::Client => road.client_of(retry, builder.timeout(SILENCE)),
+            Self::Attempt => road.client_of(retry.with_attempt_limit(SILENCE), builder),
+            Self::Deadline => road.client_of(retry.with_deadline(SILENCE), builder),
         }
     }
 }

@@ -9,5 +9,6 @@ mod framing;
 mod h2;
 mod race;
 mod redirects;
+mod revocable;
 mod sends;
 mod support;
