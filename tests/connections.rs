@@ -61,7 +61,8 @@ async fn many_failed_answers_in_a_row_take_one_connection() {
     // A busy machine may take longer than the pause to put a drained connection back.
     let mut counts = Vec::new();
     while counts.len() < 5 && counts.last() != Some(&1) {
-        let server = FaultServer::start(std::iter::repeat_n(overload(KIB), OVERLOADS).chain([Fault::ok("done")])).await;
+        let slow = overload(KIB).with_body_after(Duration::from_millis(1)); // dropped unread, it would cost its connection
+        let server = FaultServer::start(std::iter::repeat_n(slow, OVERLOADS).chain([Fault::ok("done")])).await;
         let retry = SafeRetry::new().with_policy(policy).with_budget(RetryBudget::new(BudgetLimits::UNLIMITED));
         let response = get(&Road::Paved.client_of(retry, plain()), &server).await.unwrap();
         assert_eq!(response.text().await.unwrap(), "done");
