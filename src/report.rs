@@ -1,7 +1,7 @@
 //! What came out of an operation: each attempt, why it ended, what is known.
 //!
 //! An answer alone does not say how often it was asked for, and an error does not say what it left behind. So every operation keeps its
-//! history, without a URL, header, key or body in it: it may be logged as it is.
+//! history, and prints no URL, header, key or body of it: it may be logged as it is.
 
 #[cfg(feature = "serde")]
 mod json;
@@ -20,7 +20,7 @@ use reqwest::Response;
 use crate::{
     correlation::CorrelationId,
     origin::Origin,
-    policy::{Evidence, KeyAnswer, ResendReason, Signal, StopReason},
+    policy::{Evidence, IdempotencyKey, KeyAnswer, ResendReason, Signal, StopReason},
 };
 
 /// What became of one operation: its attempts, why it ended and what is known about its effect.
@@ -29,7 +29,8 @@ use crate::{
 /// [`ReportSlot`]. `Display` prints it as a timeline: a table with a row for each attempt and probe, and the outcome; the feature `serde`
 /// serialises it, durations as whole milliseconds (`took_ms`), statuses as numbers, reasons by their names. Clones share one allocation.
 ///
-/// It holds no URL, header or key: method, origin and the caller's own names (endpoint, correlation id) are all it tells of the request.
+/// It prints no URL, header or key: method, origin and the caller's own names (endpoint, correlation id) are all it tells of the request.
+/// The [`key`](Self::key) is for whoever asks for it.
 ///
 /// # Examples
 /// ```no_run
@@ -61,7 +62,8 @@ pub(crate) struct Record {
     pub(crate) outcome: Outcome,
     pub(crate) evidence: Evidence,
     pub(crate) hint: Option<Duration>,
-    pub(crate) key_was_sent: bool,
+    /// As far as it was sent.
+    pub(crate) key: Option<IdempotencyKey>,
     pub(crate) key_answer: Option<KeyAnswer>,
     pub(crate) took: Duration,
     pub(crate) time_left: Duration,
@@ -115,10 +117,18 @@ impl RetryReport {
         self.0.hint
     }
 
+    /// The idempotency key the operation was sent with, also after an answer: the caller's, or the one that was made for it. Sending the
+    /// operation again later means using this one. If the server may have processed it, the key tells when it was
+    /// [first used](IdempotencyKey::first_use), as that of an [error](crate::RetryError::key) does. `None`: no key, or nothing was sent.
+    #[must_use]
+    pub fn key(&self) -> Option<&IdempotencyKey> {
+        self.0.key.as_ref()
+    }
+
     /// Whether an idempotency key went out with the operation.
     #[must_use]
     pub fn key_was_sent(&self) -> bool {
-        self.0.key_was_sent
+        self.key().is_some()
     }
 
     /// Whether the server marked the answer as the replay of an earlier one with the same key.

@@ -275,6 +275,7 @@ mod the_client {
             RetryReport::stop => fn(&RetryReport) -> StopReason;
             RetryReport::outcome => fn(&RetryReport) -> Outcome;
             RetryReport::hint => fn(&RetryReport) -> Option<Duration>;
+            RetryReport::key => fn(&RetryReport) -> Option<&IdempotencyKey>;
             RetryReport::key_was_sent => fn(&RetryReport) -> bool;
             RetryReport::replayed => fn(&RetryReport) -> bool;
             AttemptRecord::number => fn(&AttemptRecord) -> u32;

@@ -61,6 +61,24 @@ async fn a_failed_answer_gives_its_connection_to_the_next_attempt() {
 }
 
 #[tokio::test]
+async fn many_failed_answers_in_a_row_take_one_connection() {
+    const OVERLOADS: usize = 40;
+    let policy = pausing(Duration::from_millis(25)).with_attempts(41).with_window(Duration::MAX);
+    // A busy machine may take longer than the pause to read an answer to its end.
+    let mut counts = Vec::new();
+    while counts.len() < 5 && counts.last() != Some(&1) {
+        let slow = overload(KIB).with_body_after(Duration::from_millis(1)); // dropped unread, it would cost its connection
+        let server = FaultServer::start(std::iter::repeat_n(slow, OVERLOADS).chain([Fault::ok("done")])).await;
+        let retry = SafeRetry::new().with_policy(policy).with_budget(RetryBudget::new(BudgetLimits::UNLIMITED));
+        let response = get(&Road::Paved.client_of(retry, plain()), &server).await.unwrap();
+        assert_eq!(response.text().await.unwrap(), "done");
+        server.assert_requests(OVERLOADS + 1);
+        counts.push(server.connections());
+    }
+    assert_eq!(counts.last(), Some(&1), "{counts:?}");
+}
+
+#[tokio::test]
 async fn an_answer_too_long_to_be_drained_gives_its_connection_up() {
     assert_eq!(connections(overload(64 * KIB + 1), PAUSE).await, 4);
     assert_eq!(connections(overload(1024 * KIB).chunked(), PAUSE).await, 4);

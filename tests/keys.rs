@@ -301,6 +301,58 @@ async fn a_replay_marker_speaks_before_the_endpoints_own_verdict() {
     peer.assert_sends(1);
 }
 
+// ===== the key afterwards =====
+
+#[tokio::test(start_paused = true)]
+async fn a_key_made_for_an_operation_is_in_its_report_whatever_the_result() {
+    for step in [Step::status(201), Step::status(402), Step::status(503), Step::fails(), Step::refused()] {
+        let peer = Scripted::new([step.clone()]);
+        let ended = end(post(&client(steady(), &peer), payment())).await;
+        let made = ended.report.key().unwrap();
+        assert_eq!(made.as_str(), assert_one_key(&peer), "{step:?}");
+        if let Err(error) = &ended.result {
+            let told = error.safe_retry().unwrap().key();
+            assert_eq!((Some(made), made.first_use()), (told, told.unwrap().first_use()), "{step:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_later_send_with_the_key_of_the_report_is_the_same_operation_and_as_old_as_it_is() {
+    let peer = Scripted::new([Step::status(201)]);
+    let client = client(steady(), &peer);
+    let before = SystemTime::now();
+    let first = end(post(&client, payment())).await.report.key().unwrap().clone();
+    assert!((before..=SystemTime::now()).contains(&first.first_use().unwrap()), "the server has processed it");
+
+    let again = end(post(&client, payment()).with_extension(first.clone())).await.report;
+    assert_eq!(again.key().map(|key| (key, key.first_use())), Some((&first, first.first_use())));
+    peer.assert_sends(2);
+    assert_one_key(&peer);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_has_the_callers_key_and_none_where_none_was_sent() {
+    let given = key("order-2041");
+    let refused = || Scripted::new([Step::refused()]);
+    let ended = end(post(&client(steady(), &refused()), payment()).with_extension(given.clone())).await;
+    assert_eq!(ended.report.key().map(|key| (key, key.first_use())), Some((&given, None)), "as good as new");
+    let unkeyed = end(post(&client(steady(), &refused()), Endpoint::idempotent_write())).await.report;
+    let misused = end(post(&client(steady(), &refused()), Endpoint::idempotent_write()).with_extension(given)).await.report;
+    for report in [unkeyed, misused] {
+        assert!(report.key().is_none() && !report.key_was_sent());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_prints_no_key() {
+    let ended = end(post(&client(steady(), &Scripted::answering(201)), payment()).with_extension(key("order-2041"))).await;
+    let mut printed = format!("{:?}\n{:#?}\n{}", ended.report, ended.report, ended.report);
+    #[cfg(feature = "serde")]
+    printed.push_str(&serde_json::to_string(&ended.report).unwrap());
+    assert!(printed.contains("IdempotencyKey(..)") && !printed.contains("2041"), "{printed}");
+}
+
 // ===== how long the server remembers =====
 
 #[tokio::test(start_paused = true)]

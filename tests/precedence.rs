@@ -1,4 +1,4 @@
-//! Who wins: request extension, default write, method; extension, endpoint, client; and what a scope caps.
+//! Who wins: request extension, catalogue row, default write, method; extension, endpoint, client; and what a scope caps.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use reqwest_middleware::{ClientWithMiddleware, Extension, RequestBuilder};
 use reqwest_safe_retry::{
-    BudgetLimits, Deadline, Endpoint, IdempotencyKey, KeyContract, Misuse, Outcome, ReportSlot, RetryBudget, RetryError,
-    RetryErrorExt as _, RetryPolicy, RetryReport, SafeRetry, SendWitness, StopReason, Unmarked,
+    BudgetLimits, Deadline, Endpoint, EndpointCatalog, IdempotencyKey, KeyContract, Misuse, Outcome, ReportSlot, RetryBudget, RetryError,
+    RetryErrorExt as _, RetryPolicy, RetryReport, Row, SafeRetry, SendWitness, StopReason, Unmarked,
     testing::{Scripted, Step},
 };
 use scripted_client::{LATER, URL, builder, client, end, millis, seconds, steady};
@@ -93,6 +93,50 @@ async fn the_method_speaks_where_nothing_else_does_and_unknown_ones_are_unprotec
             sleep(LATER).await;
             assert_eq!(peer.sends(), 1, "{method} {step:?}");
         }
+    }
+}
+
+// ===== catalogue =====
+
+/// A client with a row for the POSTs of these tests, which a default write would mark otherwise.
+fn with_row(endpoint: Endpoint) -> SafeRetry {
+    let catalog = EndpointCatalog::new().with_row("http://peer.test", Row::post("/orders", endpoint)).unwrap();
+    let other = Endpoint::never_resend().with_policy(attempts(1)).within(seconds(2)).attempt_within(seconds(2));
+    steady().with_catalog(catalog).with_default_write(other)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_of_the_catalogue_beats_the_default_write() {
+    assert_eq!(sends(with_row(Endpoint::idempotent_write()), |client| client.post(URL)).await, 3);
+    assert_eq!(sends(with_row(Endpoint::idempotent_write()), |client| client.patch(URL)).await, 1, "no row, so the default write");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_on_the_request_beats_a_row_of_the_catalogue() {
+    let never = Endpoint::never_resend;
+    assert_eq!(sends(with_row(Endpoint::idempotent_write()), |client| client.post(URL).with_extension(never())).await, 1);
+    assert_eq!(sends(with_row(never()), |client| client.post(URL).with_extension(Endpoint::idempotent_write())).await, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_of_a_row_beats_the_default_writes_and_the_clients() {
+    let retry = || with_row(Endpoint::idempotent_write().with_policy(attempts(4))).with_policy(attempts(2));
+    assert_eq!(sends(retry(), |client| client.post(URL)).await, 4);
+    assert_eq!(sends(retry(), |client| client.post(URL).with_extension(attempts(5))).await, 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_of_a_row_beats_the_default_writes_and_the_clients() {
+    let retry = || with_row(Endpoint::idempotent_write().within(seconds(4))).with_deadline(seconds(3));
+    assert_eq!(time_given(retry(), |client| client.post(URL)).await, seconds(4));
+    assert_eq!(time_given(retry(), |client| client.post(URL).with_extension(Deadline::after(seconds(9)))).await, seconds(9));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_limit_of_a_row_beats_the_default_writes_and_the_clients() {
+    for limit in [seconds(1), seconds(7)] {
+        let row = Endpoint::idempotent_write().with_policy(attempts(1)).attempt_within(limit);
+        assert_eq!(time_given(with_row(row).with_attempt_limit(seconds(3)), |client| client.post(URL)).await, limit);
     }
 }
 

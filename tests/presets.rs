@@ -95,6 +95,22 @@ fn every_preset_says_what_the_documentation_says() {
     }
 }
 
+/// The data has no row to read them from (PayPal shares one with others, Adyen has none), so what their pages say stands here.
+#[test]
+fn paypal_and_adyen_are_as_their_own_pages_say() {
+    let paypal = "paypal-request-id";
+    for (server, contract, header, hours, in_progress) in [
+        ("PayPal Orders v2", presets::PAYPAL_ORDERS, paypal, 6, None),
+        ("PayPal Payments v2", presets::PAYPAL_PAYMENTS, paypal, 45 * 24, None),
+        ("Adyen", presets::ADYEN, "idempotency-key", 7 * 24, Some(StatusCode::CONFLICT)),
+    ] {
+        assert_eq!(contract.header(), header, "{server}");
+        assert_eq!(contract.format(), KeyFormat::Bare, "{server}");
+        assert_eq!(contract.remembered_for(), hours * HOUR, "{server}");
+        assert_eq!(contract.in_progress(), in_progress, "{server}");
+    }
+}
+
 #[test]
 fn oasis_answers_are_read_as_its_table_says() {
     let data = include_str!("data/oasis_repeatable_requests.json");

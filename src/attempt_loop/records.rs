@@ -65,7 +65,7 @@ impl Run<'_> {
             outcome,
             evidence: self.evidence,
             hint: self.hint,
-            key_was_sent: self.plan.key.is_some() && self.sends > 0,
+            key: self.key().filter(|_| self.sends > 0),
             key_answer,
             took: self.started.elapsed(),
             time_left: self.plan.deadline.time_left(),

@@ -188,7 +188,7 @@ impl Run<'_> {
     }
 
     /// The key for whoever tries again. What the server may have seen keeps its age, and its result stays unknown.
-    fn key(&self) -> Option<IdempotencyKey> {
+    pub(super) fn key(&self) -> Option<IdempotencyKey> {
         self.plan.key.as_ref().map(|key| match self.evidence {
             Evidence::Unprocessed => key.key().clone(),
             Evidence::Unknown => key.once_used(),
@@ -217,7 +217,7 @@ pub(crate) fn misused(misuse: Misuse, request: &Request, extensions: &Extensions
         outcome: Outcome::Unprocessed,
         evidence: Evidence::Unprocessed,
         hint: None,
-        key_was_sent: false,
+        key: None,
         key_answer: None,
         took: Duration::ZERO,
         time_left: Duration::MAX,

@@ -211,7 +211,7 @@ mod tests {
             outcome,
             evidence: Evidence::Unknown,
             hint: None,
-            key_was_sent: true,
+            key: Some(IdempotencyKey::random()),
             key_answer: None,
             took: Duration::from_millis(2_300),
             time_left: Duration::from_millis(17_700),

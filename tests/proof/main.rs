@@ -1,13 +1,17 @@
 //! The proof: thousands of operations, a real database, and a network that loses what it can.
 //!
 //! Afterwards the database is asked. Whoever heard *success* has exactly one row, whoever heard *failure* none, and only those who heard
-//! *unknown* may find either.
+//! *unknown* may find either. Whoever has a key or a probe then carries on until nothing is unknown, and there is one row for each write.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 mod upstream;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::{StreamExt, stream};
 use http::StatusCode;
@@ -24,6 +28,8 @@ const CONCURRENCY: usize = 32;
 const MILLI: Duration = Duration::from_millis(1);
 /// Longer than a late write can be late.
 const SETTLING: Duration = Duration::from_millis(400);
+/// How often a user carries on with one operation before giving up; each try is a whole operation, resends and all.
+const PATIENCE: usize = 20;
 
 /// Class, operations of it, path.
 const CLASSES: [(Class, usize); 5] =
@@ -43,6 +49,10 @@ enum Class {
 }
 
 impl Class {
+    const fn is_protected(self) -> bool {
+        matches!(self, Self::Keyed | Self::Brief | Self::Probed)
+    }
+
     const fn path(self) -> &'static str {
         match self {
             Self::Keyed => "keyed",
@@ -113,6 +123,9 @@ struct Operation {
     class: Class,
     name: String,
     url: String,
+    /// Where to look what became of it.
+    status: String,
+    /// The caller's; without one, the client makes its own.
     key: Option<IdempotencyKey>,
     /// A caller that does not know of the other, with the same key at the same time.
     twins: usize,
@@ -120,8 +133,24 @@ struct Operation {
     is_valid: bool,
 }
 
+impl Operation {
+    /// What must be done once in the end, and can be.
+    const fn is_due(&self) -> bool {
+        self.class.is_protected() && self.is_valid
+    }
+}
+
+/// What one call comes to.
+struct Call {
+    heard: Heard,
+    report: RetryReport,
+    /// What to carry on with.
+    key: Option<IdempotencyKey>,
+}
+
 struct Ended {
     heard: Vec<Heard>,
+    key: Option<IdempotencyKey>,
     attempts: usize,
     refused: bool,
     /// A resend or a probe settled what an attempt had left open.
@@ -133,13 +162,14 @@ fn operations(origin: &str, nowhere: &str) -> Vec<Operation> {
         let name = format!("{class:?}-{number}");
         let base = if class == Class::Unreachable { nowhere } else { origin };
         let drawn = chance(SEED, name.bytes().map(u64::from).sum::<u64>() * 1_000 + number as u64);
-        let keyed = matches!(class, Class::Keyed | Class::Brief);
+        let has_twin = class == Class::Keyed && drawn % 8 == 0;
         Operation {
             class,
             url: format!("{base}/{}/{name}", class.path()),
+            status: format!("{base}/status/{name}"),
             name,
-            key: keyed.then(IdempotencyKey::random),
-            twins: if class == Class::Keyed && drawn % 8 == 0 { 2 } else { 1 },
+            key: has_twin.then(IdempotencyKey::random),
+            twins: if has_twin { 2 } else { 1 },
             is_valid: drawn % 32 != 1,
         }
     };
@@ -149,25 +179,69 @@ fn operations(origin: &str, nowhere: &str) -> Vec<Operation> {
     operations
 }
 
-async fn carry_out(client: &ClientWithMiddleware, operation: &Operation) -> Ended {
-    let calls = (0..operation.twins).map(|_| async {
-        let slot = ReportSlot::new();
-        let body = if operation.is_valid { "valid" } else { "invalid" };
-        let mut request = client.post(&operation.url).body(body).with_extension(slot.clone());
-        if let Some(key) = &operation.key {
-            request = request.with_extension(key.clone());
-        }
-        let result = request.send().await;
-        let report = slot.take().unwrap();
-        (heard(&result, report.outcome()), report)
-    });
-    let ended = futures_util::future::join_all(calls).await;
-    Ended {
-        heard: ended.iter().map(|(heard, _)| *heard).collect(),
-        attempts: ended.iter().map(|(_, report)| report.attempts().len()).sum(),
-        refused: ended.iter().flat_map(|(_, report)| report.attempts()).any(|attempt| attempt.cause() == Cause::Connect),
-        reconciled: ended.iter().any(|(_, report)| report.outcome() == Outcome::Reconciled),
+async fn call(client: &ClientWithMiddleware, operation: &Operation, key: Option<&IdempotencyKey>) -> Call {
+    let slot = ReportSlot::new();
+    let body = if operation.is_valid { "valid" } else { "invalid" };
+    let mut request = client.post(&operation.url).body(body).with_extension(slot.clone());
+    if let Some(key) = key {
+        request = request.with_extension(key.clone());
     }
+    let result = request.send().await;
+    let report = slot.take().unwrap();
+    let key = match &result {
+        Ok(_) => report.key().cloned(),
+        Err(error) => RetryError::find(error).unwrap().key().cloned(),
+    };
+    Call { heard: heard(&result, report.outcome()), report, key }
+}
+
+async fn carry_out(client: &ClientWithMiddleware, operation: &Operation) -> Ended {
+    let calls = (0..operation.twins).map(|_| call(client, operation, operation.key.as_ref()));
+    let calls = futures_util::future::join_all(calls).await;
+    let attempts = || calls.iter().flat_map(|call| call.report.attempts());
+    Ended {
+        heard: calls.iter().map(|call| call.heard).collect(),
+        key: calls.iter().find_map(|call| call.key.clone()),
+        attempts: attempts().count(),
+        refused: attempts().any(|attempt| attempt.cause() == Cause::Connect),
+        reconciled: calls.iter().any(|call| call.report.outcome() == Outcome::Reconciled),
+    }
+}
+
+/// Carries on as a user does who must know: under the same key, or, where no key is remembered for that long, after a look at the status.
+/// Nothing of the operation may be under way on the server when this begins.
+async fn carry_on(client: &ClientWithMiddleware, operation: &Operation, mut key: Option<IdempotencyKey>) {
+    for _ in 0..PATIENCE {
+        let again = if operation.class == Class::Keyed {
+            Some(call(client, operation, key.as_ref()).await)
+        } else {
+            match client.get(&operation.status).send().await.map(|answer| answer.status()) {
+                Ok(StatusCode::OK) => return,
+                Ok(StatusCode::NOT_FOUND) => Some(call(client, operation, None).await),
+                Ok(_) | Err(_) => None,
+            }
+        };
+        if let Some(again) = again {
+            if again.heard == Heard::Success {
+                return;
+            }
+            key = again.key.or(key);
+        }
+        tokio::time::sleep(SETTLING).await;
+    }
+    panic!("{}: not settled", operation.name);
+}
+
+/// Does something with each of these operations, some of them at a time.
+async fn each<D: Future<Output: Send + 'static> + Send + 'static>(
+    numbers: impl IntoIterator<Item = usize>,
+    work: impl Fn(usize) -> D,
+) -> Vec<(usize, D::Output)> {
+    let work = stream::iter(numbers).map(|number| {
+        let task = tokio::spawn(work(number));
+        async move { (number, task.await.unwrap()) }
+    });
+    work.buffer_unordered(CONCURRENCY).collect().await
 }
 
 #[derive(Default)]
@@ -185,7 +259,7 @@ struct Figures {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn only_an_unknown_operation_may_disagree_with_the_database() {
+async fn only_unknown_may_disagree_with_the_database_and_keyed_and_probed_writes_end_as_one_row_each() {
     let (upstream, listener) = Upstream::start(SEED).await;
     // A port that is taken and not listened at.
     let taken = TcpSocket::new_v4().unwrap();
@@ -195,14 +269,11 @@ async fn only_an_unknown_operation_may_disagree_with_the_database() {
     let server = tokio::spawn(upstream.clone().run(listener));
 
     let operations = Arc::new(operations(&upstream.origin(), &nowhere));
-    let ended: Vec<(usize, Ended)> = stream::iter(0..operations.len())
-        .map(|number| {
-            let (client, operations) = (client.clone(), Arc::clone(&operations));
-            async move { (number, tokio::spawn(async move { carry_out(&client, &operations[number]).await }).await.unwrap()) }
-        })
-        .buffer_unordered(CONCURRENCY)
-        .collect()
-        .await;
+    let ended = each(0..operations.len(), |number| {
+        let (client, operations) = (client.clone(), Arc::clone(&operations));
+        async move { carry_out(&client, &operations[number]).await }
+    })
+    .await;
     // What is still running on the server may add rows to unknown operations; let it.
     tokio::time::sleep(SETTLING).await;
 
@@ -240,7 +311,28 @@ async fn only_an_unknown_operation_may_disagree_with_the_database() {
         }
     }
     print(&figures, &upstream);
+
+    // The status can be asked again. The storm goes on.
+    upstream.open_eyes();
+    let keys: HashMap<usize, Option<IdempotencyKey>> = ended
+        .into_iter()
+        .filter(|(number, ended)| operations[*number].is_due() && ended.heard.iter().any(|heard| *heard != Heard::Success))
+        .map(|(number, ended)| (number, ended.key))
+        .collect();
+    each(keys.keys().copied(), |number| {
+        let (client, operations, key) = (client.clone(), Arc::clone(&operations), keys[&number].clone());
+        async move { carry_on(&client, &operations[number], key).await }
+    })
+    .await;
+    tokio::time::sleep(SETTLING).await;
     server.abort();
+    let carried_on = |class| keys.keys().filter(|number| operations[**number].class == class).count();
+    let [keyed, brief, probed] = [Class::Keyed, Class::Brief, Class::Probed].map(carried_on);
+    println!("carried on: {keyed} keyed, {brief} brief, {probed} probed");
+    assert!(keyed > 0 && probed > 0, "something was left to carry on with");
+    for operation in operations.iter().filter(|operation| operation.is_due()) {
+        assert_eq!(upstream.rows_of(&operation.name), 1, "{}: done once", operation.name);
+    }
 
     // The faults have struck, or nothing was proven.
     let total = |figure: fn(&Figures) -> usize| figures.values().map(figure).sum::<usize>();
