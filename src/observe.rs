@@ -252,14 +252,12 @@ impl<'a> Watched<'a> {
 
     /// Nobody waits for the operation any more. A read has nothing to lose.
     fn abandoned(&self, evidence: Evidence) {
+        let evidence = if self.plan.is_write { evidence } else { Evidence::Unprocessed };
+        // Whoever drops the operation stands outside of its span.
         #[cfg(feature = "tracing")]
-        {
-            let evidence = if self.plan.is_write { evidence } else { Evidence::Unprocessed };
-            // Whoever drops the operation stands outside of its span.
-            self.span.span.in_scope(|| spans::abandoned(self.sends, evidence));
-        }
+        self.span.span.in_scope(|| spans::abandoned(self.sends, evidence));
         #[cfg(feature = "metrics")]
-        self.meter(meters::Meters::abandoned);
+        self.meter(|meters| meters.abandoned(evidence));
     }
 
     #[cfg(feature = "metrics")]
