@@ -7,21 +7,25 @@ mod capture;
 use std::{
     fmt::Write as _,
     io,
+    net::{SocketAddr, TcpListener},
     sync::{Arc, LazyLock, Mutex},
     time::Duration,
 };
 
 use capture::Capture;
-use futures_util::stream;
+use futures_util::{future, stream};
 use http::{Extensions, HeaderValue, Method};
 use metrics_exporter_prometheus::PrometheusBuilder;
-use reqwest::{Body, Request, Response, Url};
+use reqwest::{
+    Body, Request, Response, Url,
+    dns::{Name, Resolve, Resolving},
+};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next, RequestBuilder};
 use reqwest_safe_retry::{
     Answer, Backoff, CorrelationId, Deadline, Decided, Draw, Endpoint, IdempotencyKey, KeyContract, Observer, Operation, ProbeVerdict,
     ReplayBody, ReplayRequest, ReportSlot, RetryError, RetryErrorExt, RetryPolicy, RetryReport, SafeRetry, ScopeKey, SendWitness,
     StatusProbe,
-    testing::{Draws, Fault, FaultServer, Scripted, Step},
+    testing::{Draws, Fault, FaultServer, H2Fault, H2Reason, Handshake, Scripted, Step, Tls},
 };
 
 /// Every marker contains this.
@@ -311,60 +315,202 @@ async fn wrong_use_prints_no_secret() {
     }
 }
 
+// ===== on the wire =====
+
+type Transport<'a> = &'a dyn Fn() -> reqwest::ClientBuilder;
+
+fn plain() -> reqwest::ClientBuilder {
+    reqwest::Client::builder().no_proxy()
+}
+
+/// A GET and a POST to each kind of endpoint, with redirects and without, all at once.
+async fn send_each(printed: &Printed, transport: Transport<'_>, origin: &Url) {
+    let mut url = origin.join("/S3CRET-path?token=S3CRET-query#S3CRET-fragment").unwrap();
+    url.set_username("S3CRET-user").unwrap();
+    url.set_password(Some("S3CRET-password")).unwrap();
+    let fast = Backoff::doubling(Duration::from_millis(1), Duration::from_millis(1));
+    let policy = RetryPolicy::DEFAULT.with_attempts(2).with_backoff(fast).with_throttle_backoff(fast);
+    let builder = || plugin(printed).with_policy(policy).with_attempt_limit(Duration::from_millis(50)).client(transport());
+    let mut sends = Vec::new();
+    for client in [builder().build().unwrap(), builder().redirects_off().build().unwrap()] {
+        let keyed = Endpoint::keyed_write(KeyContract::STRIPE).reading_body(1_000);
+        for endpoint in [None, Some(Endpoint::unprotected_write()), Some(keyed)] {
+            for method in [Method::GET, Method::POST] {
+                let request = loaded(client.request(method, url.clone()));
+                let request = match &endpoint {
+                    Some(endpoint) => request.with_extension(endpoint.clone()),
+                    None => request,
+                };
+                sends.push(send_and_chain(request, printed));
+            }
+        }
+    }
+    future::join_all(sends).await;
+}
+
+#[track_caller]
+fn assert_reached(all: &str, wanted: &[&str]) {
+    for reached in wanted {
+        assert!(all.contains(reached), "the faults do not reach {reached}");
+    }
+}
+
+fn telling(fault: Fault) -> Fault {
+    fault.with_header("x-any", "S3CRET-any").with_header("location", "/S3CRET?S3CRET").with_body("S3CRET-answer")
+}
+
 /// B93.
 #[tokio::test]
 async fn no_fault_on_the_wire_prints_a_secret() {
-    watched(async |printed| {
-        let telling =
-            |fault: Fault| fault.with_header("x-any", "S3CRET-any").with_header("location", "/S3CRET?S3CRET").with_body("S3CRET-answer");
-        let faults = || {
-            [
-                telling(Fault::status(200)),
-                telling(Fault::status(503)),
-                telling(Fault::status(503)).with_header("retry-after", "S3CRET"),
-                telling(Fault::status(303)),
-                telling(Fault::status(200)).with_body_cut_at(3),
-                telling(Fault::status(503)).with_body_reset_at(3),
-                Fault::close_on_accept(),
-                Fault::reset_on_accept(),
-                Fault::close_before_reading(),
-                Fault::reset_before_reading(),
-                Fault::close_mid_request(2),
-                Fault::close_after_request(),
-                Fault::reset_after_request(),
-                Fault::hang(),
-                Fault::partial_head(),
-                Fault::malformed(),
-                Fault::banner(),
-            ]
-        };
-        let fast = Backoff::doubling(Duration::from_millis(1), Duration::from_millis(1));
-        let policy = RetryPolicy::DEFAULT.with_attempts(2).with_backoff(fast).with_throttle_backoff(fast);
-        for redirects in [true, false] {
-            let client = {
-                let builder = plugin(&printed).with_policy(policy).with_attempt_limit(Duration::from_millis(50));
-                let builder = builder.client(reqwest::Client::builder().no_proxy());
-                if redirects { builder.build().unwrap() } else { builder.redirects_off().build().unwrap() }
-            };
-            for endpoint in
-                [None, Some(Endpoint::unprotected_write()), Some(Endpoint::keyed_write(KeyContract::STRIPE).reading_body(1_000))]
-            {
-                for fault in faults() {
-                    let server = FaultServer::start([fault]).await;
-                    let mut url: Url = server.url("/S3CRET-path?token=S3CRET-query#S3CRET-fragment");
-                    url.set_username("S3CRET-user").unwrap();
-                    url.set_password(Some("S3CRET-password")).unwrap();
-                    let request = loaded(client.post(url));
-                    let request = match &endpoint {
-                        Some(endpoint) => request.with_extension(endpoint.clone()),
-                        None => request,
-                    };
-                    send_and_chain(request, &printed).await;
-                }
-            }
+    let all = watched(async |printed| {
+        let faults = [
+            telling(Fault::status(200)),
+            telling(Fault::status(503)),
+            telling(Fault::status(503)).with_header("retry-after", "S3CRET"),
+            telling(Fault::status(303)),
+            telling(Fault::status(200)).with_body_cut_at(3),
+            telling(Fault::status(503)).with_body_reset_at(3),
+            Fault::close_on_accept(),
+            Fault::reset_on_accept(),
+            Fault::close_before_reading(),
+            Fault::reset_before_reading(),
+            Fault::close_mid_request(2),
+            Fault::close_after_request(),
+            Fault::reset_after_request(),
+            Fault::hang(),
+            Fault::partial_head(),
+            Fault::malformed(),
+            Fault::banner(),
+        ];
+        for fault in faults {
+            let server = FaultServer::start([fault]).await;
+            send_each(&printed, &plain, &server.url("/")).await;
         }
     })
     .await;
+    assert_reached(&all, &["cause: PeerClosed", "cause: Reset", "cause: Protocol", "cause: TimedOut", "cause: BodyLost"]);
+}
+
+#[tokio::test]
+async fn no_fault_of_http_2_prints_a_secret() {
+    let all = watched(async |printed| {
+        let telling = |code| H2Fault::status(code).with_header("x-any", "S3CRET-any").with_header("location", "/S3CRET?S3CRET");
+        let telling = |code| telling(code).with_body("S3CRET-answer");
+        let faults = [
+            telling(200),
+            telling(303),
+            telling(503).with_header("retry-after", "S3CRET"),
+            telling(200).with_body_reset(H2Reason::INTERNAL_ERROR),
+            telling(503).with_body_closed(),
+            telling(200).with_body_stalled(),
+            H2Fault::refused_stream(),
+            H2Fault::reset_stream(H2Reason::ENHANCE_YOUR_CALM),
+            H2Fault::reset_stream(H2Reason::HTTP_1_1_REQUIRED),
+            H2Fault::go_away_below(H2Reason::NO_ERROR),
+            H2Fault::go_away_including(H2Reason::INTERNAL_ERROR),
+            H2Fault::close(),
+            H2Fault::reset(),
+            H2Fault::garbage(),
+            H2Fault::hang(),
+            H2Fault::silent(),
+            H2Fault::without_streams(),
+            H2Fault::without_window(),
+            H2Fault::close_on_accept(),
+        ];
+        for fault in faults {
+            let server = FaultServer::start_h2([fault]).await;
+            send_each(&printed, &|| plain().http2_prior_knowledge(), &server.url("/")).await;
+        }
+    })
+    .await;
+    assert_reached(&all, &["cause: Refused", "cause: Protocol", "cause: TimedOut", "cause: BodyLost"]);
+}
+
+#[tokio::test]
+async fn no_fault_of_tls_prints_a_secret() {
+    let all = watched(async |printed| {
+        let trusting = |tls: &Tls| {
+            let root = reqwest::Certificate::from_pem(tls.root_pem().as_bytes()).unwrap();
+            move || plain().tls_certs_only([root.clone()])
+        };
+        for handshake in [Handshake::Hang, Handshake::Close, Handshake::Reset, Handshake::Plaintext] {
+            let tls = Tls::new().with_handshakes([handshake]);
+            let server = FaultServer::start_tls(&tls, []).await;
+            send_each(&printed, &trusting(&tls), &server.url("/")).await;
+        }
+        let tls = Tls::new();
+        for fault in [telling(Fault::status(503)), telling(Fault::status(303)), Fault::close_after_request(), Fault::reset_after_request()]
+        {
+            let server = FaultServer::start_tls(&tls, [fault]).await;
+            send_each(&printed, &trusting(&tls), &server.url("/")).await;
+        }
+        let server = FaultServer::start_tls(&tls, []).await;
+        send_each(&printed, &trusting(&Tls::new()), &server.url("/")).await;
+        let plain = FaultServer::start([]).await;
+        let mut url = plain.url("/");
+        url.set_scheme("https").unwrap();
+        send_each(&printed, &trusting(&tls), &url).await;
+    })
+    .await;
+    assert_reached(&all, &["cause: Certificate", "cause: Connect", "cause: Status"]);
+}
+
+/// A resolver that knows nobody.
+struct Nobody;
+
+impl Resolve for Nobody {
+    fn resolve(&self, _: Name) -> Resolving {
+        Box::pin(future::ready(Err(io::Error::other("no such host").into())))
+    }
+}
+
+/// An address that nobody listens on.
+fn deserted() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+#[tokio::test]
+async fn no_peer_that_cannot_be_reached_prints_a_secret() {
+    let all = watched(async |printed| {
+        let refusing = format!("http://{}", deserted()).parse().unwrap();
+        send_each(&printed, &plain, &refusing).await;
+        for origin in ["http://nowhere.test", "https://nowhere.test"] {
+            send_each(&printed, &|| plain().dns_resolver(Arc::new(Nobody)), &origin.parse().unwrap()).await;
+        }
+    })
+    .await;
+    assert_reached(&all, &["cause: Connect", "no such host"]);
+}
+
+#[tokio::test]
+async fn no_fault_of_a_proxy_prints_a_secret() {
+    let all = watched(async |printed| {
+        let through = |address: SocketAddr| {
+            let proxy = format!("http://S3CRET-proxy-user:S3CRET-proxy-password@{address}/S3CRET-proxy");
+            move || reqwest::Client::builder().proxy(reqwest::Proxy::all(&proxy).unwrap())
+        };
+        let asking = telling(Fault::status(407)).with_header("proxy-authenticate", "Basic realm=S3CRET");
+        let faults = [
+            asking,
+            telling(Fault::status(502)),
+            telling(Fault::status(303)),
+            Fault::close_on_accept(),
+            Fault::close_after_request(),
+            Fault::reset_after_request(),
+            Fault::hang(),
+            Fault::malformed(),
+        ];
+        for origin in ["http://origin.test", "https://origin.test"].map(|origin| origin.parse().unwrap()) {
+            for fault in &faults {
+                let proxy = FaultServer::start([fault.clone()]).await;
+                send_each(&printed, &through(proxy.address()), &origin).await;
+                assert!(proxy.connections() > 0, "nothing went through the proxy");
+            }
+            send_each(&printed, &through(deserted()), &origin).await;
+        }
+    })
+    .await;
+    assert_reached(&all, &["cause: Connect", "cause: PeerClosed", "cause: TimedOut"]);
 }
 
 #[tokio::test(start_paused = true)]
