@@ -14,7 +14,7 @@ use std::{
 
 use capture::Capture;
 use futures_util::{future, stream};
-use http::{Extensions, HeaderValue, Method};
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use reqwest::{
     Body, Request, Response, Url,
@@ -22,10 +22,11 @@ use reqwest::{
 };
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next, RequestBuilder};
 use reqwest_safe_retry::{
-    Answer, Backoff, CorrelationId, Deadline, Decided, Draw, Endpoint, IdempotencyKey, KeyContract, Observer, Operation, ProbeVerdict,
-    ReplayBody, ReplayRequest, ReportSlot, RetryError, RetryErrorExt, RetryPolicy, RetryReport, SafeRetry, ScopeKey, SendWitness,
-    StatusProbe,
-    testing::{Draws, Fault, FaultServer, H2Fault, H2Reason, Handshake, Scripted, Step, Tls},
+    Answer, AttemptHeaders, Backoff, BudgetLimits, CatalogError, Cooldown, CorrelationId, Deadline, Decided, Draw, Endpoint,
+    EndpointCatalog, Found, HintSources, HoldsBack, IdempotencyKey, KeyContract, Observer, Operation, Origin, ProbeVerdict, ReplayBody,
+    ReplayRequest, ReportSlot, RetryBudget, RetryError, RetryErrorExt, RetryPolicy, RetryReport, Row, SafeRetry, ScopeKey, SendWitness,
+    StatusProbe, StatusUrl,
+    testing::{Act, Draws, Fault, FaultServer, H2Fault, H2Reason, Handshake, Scripted, Step, Tls},
 };
 
 /// Every marker contains this.
@@ -537,25 +538,166 @@ async fn two_log_lines_of_one_key_match_and_show_no_key() {
     assert!(keys.iter().all(|key| key.len() == 8 && key.bytes().all(|digit| digit.is_ascii_hexdigit())), "{keys:?}");
 }
 
+// ===== types =====
+
+/// A catalogue whose every endpoint holds something.
+fn catalog(probe: impl StatusProbe) -> EndpointCatalog {
+    let secret_status = StatusUrl::by_key("/S3CRET-status?key={key}&token=S3CRET-query").unwrap().with(StatusCode::GONE, Found::Absent);
+    let keyed = || Endpoint::keyed_write(KeyContract::STRIPE).named("orders").owned_by("payments").within(Duration::from_secs(1));
+    let rows = [
+        Row::post("/orders", keyed().probed_by(secret_status)).or(Method::PATCH),
+        Row::put("/orders/{order}", Endpoint::probed_write(probe).hinted_by(HintSources::ALL)),
+        Row::get("/orders", Endpoint::read().classified_by(|_| None)),
+    ];
+    EndpointCatalog::new().with_rows("https://api.test", rows).unwrap()
+}
+
+fn catalog_errors() -> Vec<CatalogError> {
+    let row = |path: &'static str| Row::get(path, Endpoint::read());
+    let with = |origin: &str, path: &'static str| EndpointCatalog::new().with_row(origin, row(path)).unwrap_err();
+    let toml = r#"
+        [[endpoint]]
+        origin = "https://S3CRET-user:S3CRET-password@api.test"
+        method = "POST"
+        path = "/orders?token=S3CRET-query"
+        effect = "read"
+        status_url = "/S3CRET-status?token=S3CRET-query"
+        "#;
+    let json = r#"{"endpoint": [{"origin": "https://S3CRET@api.test", "path": "/S3CRET", "misspelt": "S3CRET"}]}"#;
+    let overlapping = EndpointCatalog::new().with_rows("https://api.test", [row("/orders/{order}"), row("/orders/{id}")]);
+    vec![
+        with("https://S3CRET-user:S3CRET-password@api.test", "/orders"),
+        with("https://api.test/S3CRET-path", "/orders"),
+        with("https://api.test", "/orders?token=S3CRET-query"),
+        with("https://api.test", "orders#S3CRET-fragment"),
+        overlapping.unwrap_err(),
+        EndpointCatalog::from_toml(toml).unwrap_err(),
+        EndpointCatalog::from_toml(&format!("{toml} within = S3CRET")).unwrap_err(),
+        EndpointCatalog::from_json(json).unwrap_err(),
+        EndpointCatalog::from_json("{S3CRET").unwrap_err(),
+    ]
+}
+
+#[test]
+fn no_type_of_a_catalogue_shows_a_secret() {
+    let printed = Printed::default();
+    let catalog = catalog(Looking(printed.clone(), ProbeVerdict::Applied));
+    let retry = SafeRetry::new().with_catalog(catalog.clone());
+    printed.add("catalogue", format_args!("{catalog:?} {retry:?}"));
+    printed.add("row", format_args!("{:?}", Row::post("/orders?token=S3CRET-query#S3CRET-fragment", Endpoint::read())));
+    for audit in [catalog.audit(), catalog.audit_for(&retry)] {
+        printed.add("audit", format_args!("{audit} {audit:?} {}", audit.to_json()).to_string().replace('\n', " "));
+        for (row, finding) in audit.findings() {
+            printed.add("finding", format_args!("{row:?} {finding:?} {finding}"));
+        }
+        assert!(audit.findings().count() > 0 && audit.rows().len() == 3, "nothing was found");
+    }
+    let errors = catalog_errors();
+    for error in &errors {
+        printed.add("catalogue error", format_args!("{error} {error:?} {:?}", std::error::Error::source(error)));
+        if let CatalogError::File(invalid) = error {
+            printed.add("file", format_args!("{invalid} {invalid:?}"));
+        }
+    }
+    printed.assert_clean();
+}
+
+/// What comes out of an operation, and what looks into one, are types, too.
+#[tokio::test(start_paused = true)]
+async fn no_type_of_an_operation_shows_a_secret() {
+    let all = watched(async |printed| {
+        let seen = printed.clone();
+        let write = Endpoint::keyed_write(KeyContract::STRIPE).probed_by(Looking(printed.clone(), |_| ProbeVerdict::Undecided));
+        let write = write.reading_body(1_000).classified_by(move |answer: &Answer<'_>| {
+            assert!(answer.body().is_some_and(|body| body.starts_with(MARKER.as_bytes())));
+            seen.add("answer", format_args!("{answer:?}"));
+            None
+        });
+        let told = Step::status(503).with_body("S3CRET-answer").with_header("x-any", "S3CRET-any");
+        let peer = Scripted::new([told, Step::fails()]);
+        let request = loaded(client(plugin(&printed), peer.clone()).post(URL)).with_extension(write);
+        let error = request.send().await.unwrap_err();
+        printed.error(&error);
+        let report = error.safe_retry().unwrap().report().unwrap();
+        for attempt in report.attempts() {
+            printed.add("attempt", format_args!("{attempt:?}"));
+        }
+        for probe in report.probes() {
+            printed.add("probe record", format_args!("{probe:?}"));
+        }
+        printed.add("origin", format_args!("{0} {0:?}", report.origin()));
+        printed.add("scripted", format_args!("{peer:?} {:?}", peer.requests()));
+    })
+    .await;
+    assert_reached(&all, &["[answer]", "[probe]", "[decided]", "[attempt]", "[probe record]", "[scripted]"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_shared_state_shows_a_secret() {
+    let printed = Printed::default();
+    let scope = |request: &Request| ScopeKey::of(request.url().as_str());
+    let budget = RetryBudget::new(BudgetLimits::DEFAULT).keyed_by(scope);
+    let cooldown = Cooldown::new().scoped_by(scope).holding_back(HoldsBack::FirstSendsToo);
+    let guarded = Endpoint::keyed_write(KeyContract::STRIPE.with_reuse_guard());
+    let plugin = plugin(&printed).with_budget(budget.clone()).with_shared_cooldown(cooldown.clone());
+    let told = Step::status(429).with_header("retry-after", "5");
+    let client = client(plugin.clone(), Scripted::new([told, Step::ok("S3CRET-answer")]));
+    loaded(client.post(URL)).with_extension(guarded.clone()).send().await.unwrap();
+    printed.add("shared", format_args!("{budget:?} {cooldown:?} {guarded:?} {plugin:?}"));
+    let url: Url = URL.parse().unwrap();
+    printed.add("scopes", format_args!("{:?} {:?} {1}", ScopeKey::origin(&url), Origin::of(&url)));
+    printed.assert_clean();
+}
+
 #[tokio::test]
-async fn no_public_type_shows_a_secret() {
+async fn no_scripted_peer_shows_a_secret() {
+    let printed = Printed::default();
+    let tls = Tls::new();
+    let answer = || telling(Fault::status(200));
+    let servers = [FaultServer::start([answer()]).await, FaultServer::start_tls(&tls, [answer()]).await];
+    let root = reqwest::Certificate::from_pem(tls.root_pem().as_bytes()).unwrap();
+    let client = ClientBuilder::new(plain().redirect(reqwest::redirect::Policy::none()).tls_certs_only([root]).build().unwrap()).build();
+    for server in &servers {
+        let url = server.url("/S3CRET-path?token=S3CRET-query");
+        loaded(client.post(url)).send().await.unwrap();
+        printed.add("server", format_args!("{server:?} {:?}", server.requests()));
+        server.assert_writes(1);
+    }
+    let by_hand = Fault::script([Act::ReadRequest, Act::Send("S3CRET-answer".into()), Act::Trickle("S3CRET".into(), Duration::ZERO)]);
+    let h2 = H2Fault::ok("S3CRET-answer").with_header("x-any", "S3CRET-any");
+    let step = Step::ok("S3CRET-answer").with_header("x-any", "S3CRET-any");
+    printed.add("faults", format_args!("{:?} {by_hand:?} {h2:?} {step:?} {tls:?}", answer()));
+    printed.add("acts", format_args!("{:?} {:?}", Act::Send("S3CRET".into()), Act::Trickle("S3CRET".into(), Duration::ZERO)));
+    let peer = Scripted::new([step]);
+    loaded(self::client(plugin(&printed), peer.clone()).get(URL)).send().await.unwrap();
+    printed.add("scripted", format_args!("{peer:?} {:?}", peer.requests()));
+    printed.assert_clean();
+}
+
+#[test]
+fn nothing_a_request_carries_shows_a_secret() {
     let printed = Printed::default();
     let endpoint = Endpoint::keyed_write(KeyContract::STRIPE).probed_by(Looking(printed.clone(), ProbeVerdict::Applied));
-    let mut defaults = http::HeaderMap::new();
+    let mut defaults = HeaderMap::new();
     defaults.insert("x-api-key", HeaderValue::from_static("S3CRET-api-key"));
-    let plugin = SafeRetry::new().with_default_write(endpoint.clone()).with_observer(printed.clone());
-    let builder = plugin.clone().client(reqwest::Client::builder().default_headers(defaults));
+    let headers = AttemptHeaders::new().with_number(HeaderName::from_static("x-retry-attempt"));
+    let plugin = SafeRetry::new().with_default_write(endpoint.clone()).with_observer(printed.clone()).with_attempt_headers(headers.clone());
+    let builder = plugin.clone().client(reqwest::Client::builder().default_headers(defaults)).with(Talkative);
     let key = IdempotencyKey::parse("S3CRET-key").unwrap();
     let response = || Response::from(http::Response::builder().header("x-any", "S3CRET-any").body("S3CRET-answer").unwrap());
+    let by_path = StatusUrl::by_path("/S3CRET/{id}", "/S3CRET-status/{id}?token=S3CRET-query").unwrap();
+    let by_key = StatusUrl::by_key("https://u:S3CRET@api.test/S3CRET/{key}").ok();
+    let from_fn = StatusUrl::from_fn(|_| URL.parse().ok());
     for text in [
-        format!("{plugin:?} {builder:?} {endpoint:?} {key:?} {0} {0:?}", key.fingerprint()),
+        format!("{plugin:?} {builder:?} {endpoint:?} {headers:?} {key:?} {0} {0:?}", key.fingerprint()),
         format!("{:?} {:?}", ReplayBody::from_fn(|| Ok(Body::from("S3CRET-body"))), Deadline::after(Duration::from_secs(1))),
         format!("{:?}", ReplayRequest::from_fn(|| Ok::<_, io::Error>(Request::new(Method::GET, URL.parse().unwrap())))),
         format!("{:?} {:?} {:?}", ProbeVerdict::Applied(response()), SendWitness::redirects_off(), ScopeKey::of("S3CRET")),
-        format!("{:?} {:?}", KeyContract::STRIPE, Scripted::new([Step::ok("S3CRET-answer")])),
+        format!("{:?} {by_path:?} {by_key:?} {from_fn:?}", KeyContract::STRIPE),
+        format!("{0} {0:?}", StatusUrl::by_key("S3CRET://api.test/{S3CRET}").unwrap_err()),
+        format!("{:?} {:?}", Endpoint::probed_write(by_path.with(StatusCode::GONE, Found::Absent)), ReportSlot::new()),
     ] {
         printed.add("type", text);
     }
-    printed.add("padding", "-".repeat(1_000));
     printed.assert_clean();
 }
