@@ -46,7 +46,8 @@ impl AttemptHeaders {
         Self { number: Some(header), ..self }
     }
 
-    /// Writes the time left before the operation's deadline. It falls strictly from attempt to attempt, and is absent without a deadline.
+    /// Writes the time left before the operation's deadline. It falls strictly from attempt to attempt until it is zero, and is
+    /// absent without a deadline.
     pub fn with_time_left(self, header: HeaderName, format: TimeLeftFormat) -> Self {
         Self { time_left: Some((header, format)), ..self }
     }

@@ -7,7 +7,7 @@
 //!   is WARN, that of its loudest event: a filter that lets an event through lets through what the event is about.
 //! * **Events**: `attempt` for each attempt, and one for each decision: `resend` (when the budget has paid), `probe`, or `end`.
 //! * **Levels**: `resend` is INFO. `end` is WARN when the outcome is unknown, for unmarked writes too, and when a stop came after a resend;
-//!   `abandoned` is WARN for a write that may have been processed. All others are DEBUG. There is no setting: filters are the subscriber's business.
+//!   `abandoned` is WARN for a write that may have been processed. All others are DEBUG. No setting changes a level: filters are the subscriber's business.
 //! * **Never**, in no event: keys (a keyed hash of eight digits stands in), header values, bodies, URL query, userinfo or fragment. The path
 //!   only by [`SafeRetry::with_path_in_logs`](crate::SafeRetry::with_path_in_logs).
 //!
@@ -252,14 +252,12 @@ impl<'a> Watched<'a> {
 
     /// Nobody waits for the operation any more. A read has nothing to lose.
     fn abandoned(&self, evidence: Evidence) {
+        let evidence = if self.plan.is_write { evidence } else { Evidence::Unprocessed };
+        // Whoever drops the operation stands outside of its span.
         #[cfg(feature = "tracing")]
-        {
-            let evidence = if self.plan.is_write { evidence } else { Evidence::Unprocessed };
-            // Whoever drops the operation stands outside of its span.
-            self.span.span.in_scope(|| spans::abandoned(self.sends, evidence));
-        }
+        self.span.span.in_scope(|| spans::abandoned(self.sends, evidence));
         #[cfg(feature = "metrics")]
-        self.meter(meters::Meters::abandoned);
+        self.meter(|meters| meters.abandoned(evidence));
     }
 
     #[cfg(feature = "metrics")]

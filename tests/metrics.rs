@@ -2,10 +2,11 @@
 
 use std::{sync::LazyLock, time::Duration};
 
+use futures_util::FutureExt;
 use metrics_exporter_prometheus::PrometheusBuilder;
-use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, RequestBuilder};
 use reqwest_safe_retry::{
-    Draw, Endpoint, Operation, ProbeVerdict, RetryBudget, SafeRetry, SendWitness, StatusProbe,
+    Draw, Endpoint, Operation, Outcome, ProbeVerdict, RetryBudget, RetryReport, SafeRetry, SendWitness, StatusProbe,
     policy::BudgetLimits,
     testing::{Draws, Scripted, Step},
 };
@@ -83,6 +84,37 @@ async fn unknown_outcomes_stops_and_refusals_are_counted() {
         ],
     );
     assert!(!scrape.iter().any(|line| line.contains("resends_total{")), "a resend that was refused is none: {scrape:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_abandoned_on_its_way_is_an_unknown_outcome_and_a_read_is_none() {
+    let scrape = scrape(async || {
+        let hanging = |request: RequestBuilder| tokio::time::timeout(Duration::from_secs(1), request.send());
+        let client = client(SafeRetry::new(), [Step::hangs()]);
+        hanging(client.post(URL)).await.unwrap_err();
+        hanging(client.get(URL)).await.unwrap_err();
+        assert!(client.patch(URL).send().now_or_never().is_none());
+        let refused = Step::status(425).with_header("retry-after", "20");
+        let refusing = self::client(SafeRetry::new(), [refused]);
+        hanging(refusing.delete(URL)).await.unwrap_err();
+    })
+    .await;
+    let mut unknown: Vec<&String> = scrape.iter().filter(|line| line.starts_with("safe_retry_unknown_outcomes_total{")).collect();
+    unknown.sort_unstable();
+    let of = |method| format!(r#"safe_retry_unknown_outcomes_total{{endpoint="unnamed",method="{method}"}} 1"#);
+    assert_eq!(unknown, [&of("PATCH"), &of("POST")], "a read has nothing to lose, and what was refused did not happen");
+    assert_has(&scrape, &[r#"safe_retry_stops_total{endpoint="unnamed",method="DELETE",reason="Abandoned"} 1"#]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_after_an_unknown_attempt_is_no_unknown_outcome() {
+    let scrape = scrape(async || {
+        let client = client(SafeRetry::new(), [Step::fails(), Step::status(404)]);
+        let response = client.delete(URL).send().await.unwrap();
+        assert_eq!(RetryReport::of(&response).unwrap().outcome(), Outcome::AnsweredAfterUnknown);
+    })
+    .await;
+    assert!(!scrape.iter().any(|line| line.starts_with("safe_retry_unknown_outcomes_total{")), "{scrape:#?}");
 }
 
 struct Finds;

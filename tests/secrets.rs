@@ -7,21 +7,26 @@ mod capture;
 use std::{
     fmt::Write as _,
     io,
+    net::{SocketAddr, TcpListener},
     sync::{Arc, LazyLock, Mutex},
     time::Duration,
 };
 
 use capture::Capture;
-use futures_util::stream;
-use http::{Extensions, HeaderValue, Method};
+use futures_util::{future, stream};
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use metrics_exporter_prometheus::PrometheusBuilder;
-use reqwest::{Body, Request, Response, Url};
+use reqwest::{
+    Body, Request, Response, Url,
+    dns::{Name, Resolve, Resolving},
+};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next, RequestBuilder};
 use reqwest_safe_retry::{
-    Answer, Backoff, CorrelationId, Deadline, Decided, Draw, Endpoint, IdempotencyKey, KeyContract, Observer, Operation, ProbeVerdict,
-    ReplayBody, ReplayRequest, ReportSlot, RetryError, RetryErrorExt, RetryPolicy, RetryReport, SafeRetry, ScopeKey, SendWitness,
-    StatusProbe,
-    testing::{Draws, Fault, FaultServer, Scripted, Step},
+    Answer, AttemptHeaders, Backoff, BudgetLimits, CatalogError, Cooldown, CorrelationId, Deadline, Decided, Draw, Endpoint,
+    EndpointCatalog, Found, HintSources, HoldsBack, IdempotencyKey, KeyContract, Observer, Operation, Origin, ProbeVerdict, ReplayBody,
+    ReplayRequest, ReportSlot, RetryBudget, RetryError, RetryErrorExt, RetryPolicy, RetryReport, Row, SafeRetry, ScopeKey, SendWitness,
+    StatusProbe, StatusUrl,
+    testing::{Act, Draws, Fault, FaultServer, H2Fault, H2Reason, Handshake, Scripted, Step, Tls},
 };
 
 /// Every marker contains this.
@@ -311,60 +316,204 @@ async fn wrong_use_prints_no_secret() {
     }
 }
 
+// ===== on the wire =====
+
+type Transport<'a> = &'a dyn Fn() -> reqwest::ClientBuilder;
+
+fn plain() -> reqwest::ClientBuilder {
+    reqwest::Client::builder().no_proxy()
+}
+
+/// For peers that hang.
+const SHORT: Duration = Duration::from_millis(50);
+/// For all others, whom a busy machine must not make look as if they hung.
+const LONG: Duration = Duration::from_secs(5);
+
+/// A GET and a POST to each kind of endpoint, with redirects and without, all at once.
+async fn send_each(printed: &Printed, transport: Transport<'_>, origin: &Url, limit: Duration) {
+    let mut url = origin.join("/S3CRET-path?token=S3CRET-query#S3CRET-fragment").unwrap();
+    url.set_username("S3CRET-user").unwrap();
+    url.set_password(Some("S3CRET-password")).unwrap();
+    let fast = Backoff::doubling(Duration::from_millis(1), Duration::from_millis(1));
+    let policy = RetryPolicy::DEFAULT.with_attempts(2).with_backoff(fast).with_throttle_backoff(fast);
+    let builder = || plugin(printed).with_policy(policy).with_attempt_limit(limit).client(transport());
+    let mut sends = Vec::new();
+    for client in [builder().build().unwrap(), builder().redirects_off().build().unwrap()] {
+        let keyed = Endpoint::keyed_write(KeyContract::STRIPE).reading_body(1_000);
+        for endpoint in [None, Some(Endpoint::unprotected_write()), Some(keyed)] {
+            for method in [Method::GET, Method::POST] {
+                let request = loaded(client.request(method, url.clone()));
+                let request = match &endpoint {
+                    Some(endpoint) => request.with_extension(endpoint.clone()),
+                    None => request,
+                };
+                sends.push(send_and_chain(request, printed));
+            }
+        }
+    }
+    future::join_all(sends).await;
+}
+
+#[track_caller]
+fn assert_reached(all: &str, wanted: &[&str]) {
+    for reached in wanted {
+        assert!(all.contains(reached), "the faults do not reach {reached}");
+    }
+}
+
+fn telling(fault: Fault) -> Fault {
+    fault.with_header("x-any", "S3CRET-any").with_header("location", "/S3CRET?S3CRET").with_body("S3CRET-answer")
+}
+
 /// B93.
 #[tokio::test]
 async fn no_fault_on_the_wire_prints_a_secret() {
-    watched(async |printed| {
-        let telling =
-            |fault: Fault| fault.with_header("x-any", "S3CRET-any").with_header("location", "/S3CRET?S3CRET").with_body("S3CRET-answer");
-        let faults = || {
-            [
-                telling(Fault::status(200)),
-                telling(Fault::status(503)),
-                telling(Fault::status(503)).with_header("retry-after", "S3CRET"),
-                telling(Fault::status(303)),
-                telling(Fault::status(200)).with_body_cut_at(3),
-                telling(Fault::status(503)).with_body_reset_at(3),
-                Fault::close_on_accept(),
-                Fault::reset_on_accept(),
-                Fault::close_before_reading(),
-                Fault::reset_before_reading(),
-                Fault::close_mid_request(2),
-                Fault::close_after_request(),
-                Fault::reset_after_request(),
-                Fault::hang(),
-                Fault::partial_head(),
-                Fault::malformed(),
-                Fault::banner(),
-            ]
-        };
-        let fast = Backoff::doubling(Duration::from_millis(1), Duration::from_millis(1));
-        let policy = RetryPolicy::DEFAULT.with_attempts(2).with_backoff(fast).with_throttle_backoff(fast);
-        for redirects in [true, false] {
-            let client = {
-                let builder = plugin(&printed).with_policy(policy).with_attempt_limit(Duration::from_millis(50));
-                let builder = builder.client(reqwest::Client::builder().no_proxy());
-                if redirects { builder.build().unwrap() } else { builder.redirects_off().build().unwrap() }
-            };
-            for endpoint in
-                [None, Some(Endpoint::unprotected_write()), Some(Endpoint::keyed_write(KeyContract::STRIPE).reading_body(1_000))]
-            {
-                for fault in faults() {
-                    let server = FaultServer::start([fault]).await;
-                    let mut url: Url = server.url("/S3CRET-path?token=S3CRET-query#S3CRET-fragment");
-                    url.set_username("S3CRET-user").unwrap();
-                    url.set_password(Some("S3CRET-password")).unwrap();
-                    let request = loaded(client.post(url));
-                    let request = match &endpoint {
-                        Some(endpoint) => request.with_extension(endpoint.clone()),
-                        None => request,
-                    };
-                    send_and_chain(request, &printed).await;
-                }
-            }
+    let all = watched(async |printed| {
+        let faults = [
+            telling(Fault::status(200)),
+            telling(Fault::status(503)),
+            telling(Fault::status(503)).with_header("retry-after", "S3CRET"),
+            telling(Fault::status(303)),
+            telling(Fault::status(200)).with_body_cut_at(3),
+            telling(Fault::status(503)).with_body_reset_at(3),
+            Fault::close_on_accept(),
+            Fault::reset_on_accept(),
+            Fault::close_before_reading(),
+            Fault::reset_before_reading(),
+            Fault::close_mid_request(2),
+            Fault::close_after_request(),
+            Fault::reset_after_request(),
+            Fault::partial_head(),
+            Fault::malformed(),
+            Fault::banner(),
+        ];
+        for (fault, limit) in faults.into_iter().map(|fault| (fault, LONG)).chain([(Fault::hang(), SHORT)]) {
+            let server = FaultServer::start([fault]).await;
+            send_each(&printed, &plain, &server.url("/"), limit).await;
         }
     })
     .await;
+    assert_reached(&all, &["cause: PeerClosed", "cause: Reset", "cause: Protocol", "cause: TimedOut", "cause: BodyLost"]);
+}
+
+#[tokio::test]
+async fn no_fault_of_http_2_prints_a_secret() {
+    let all = watched(async |printed| {
+        let telling = |code| H2Fault::status(code).with_header("x-any", "S3CRET-any").with_header("location", "/S3CRET?S3CRET");
+        let telling = |code| telling(code).with_body("S3CRET-answer");
+        let faults = [
+            telling(200),
+            telling(303),
+            telling(503).with_header("retry-after", "S3CRET"),
+            telling(200).with_body_reset(H2Reason::INTERNAL_ERROR),
+            telling(503).with_body_closed(),
+            H2Fault::refused_stream(),
+            H2Fault::reset_stream(H2Reason::ENHANCE_YOUR_CALM),
+            H2Fault::reset_stream(H2Reason::HTTP_1_1_REQUIRED),
+            H2Fault::go_away_below(H2Reason::NO_ERROR),
+            H2Fault::go_away_including(H2Reason::INTERNAL_ERROR),
+            H2Fault::close(),
+            H2Fault::reset(),
+            H2Fault::garbage(),
+            H2Fault::close_on_accept(),
+        ];
+        let hanging =
+            [telling(200).with_body_stalled(), H2Fault::hang(), H2Fault::silent(), H2Fault::without_streams(), H2Fault::without_window()];
+        for (fault, limit) in faults.into_iter().map(|fault| (fault, LONG)).chain(hanging.map(|fault| (fault, SHORT))) {
+            let server = FaultServer::start_h2([fault]).await;
+            send_each(&printed, &|| plain().http2_prior_knowledge(), &server.url("/"), limit).await;
+        }
+    })
+    .await;
+    assert_reached(&all, &["cause: Refused", "cause: Protocol", "cause: TimedOut", "cause: BodyLost"]);
+}
+
+#[tokio::test]
+async fn no_fault_of_tls_prints_a_secret() {
+    let all = watched(async |printed| {
+        let trusting = |tls: &Tls| {
+            let root = reqwest::Certificate::from_pem(tls.root_pem().as_bytes()).unwrap();
+            move || plain().tls_certs_only([root.clone()])
+        };
+        let handshakes = [(Handshake::Hang, SHORT), (Handshake::Close, LONG), (Handshake::Reset, LONG), (Handshake::Plaintext, LONG)];
+        for (handshake, limit) in handshakes {
+            let tls = Tls::new().with_handshakes([handshake]);
+            let server = FaultServer::start_tls(&tls, []).await;
+            send_each(&printed, &trusting(&tls), &server.url("/"), limit).await;
+        }
+        let tls = Tls::new();
+        for fault in [telling(Fault::status(503)), telling(Fault::status(303)), Fault::close_after_request(), Fault::reset_after_request()]
+        {
+            let server = FaultServer::start_tls(&tls, [fault]).await;
+            send_each(&printed, &trusting(&tls), &server.url("/"), LONG).await;
+        }
+        let server = FaultServer::start_tls(&tls, []).await;
+        send_each(&printed, &trusting(&Tls::new()), &server.url("/"), LONG).await;
+        let plain = FaultServer::start([]).await;
+        let mut url = plain.url("/");
+        url.set_scheme("https").unwrap();
+        send_each(&printed, &trusting(&tls), &url, SHORT).await;
+    })
+    .await;
+    assert_reached(&all, &["cause: Certificate", "cause: Connect", "cause: Status"]);
+}
+
+/// A resolver that knows nobody.
+struct Nobody;
+
+impl Resolve for Nobody {
+    fn resolve(&self, _: Name) -> Resolving {
+        Box::pin(future::ready(Err(io::Error::other("no such host").into())))
+    }
+}
+
+/// An address that nobody listens on.
+fn deserted() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+#[tokio::test]
+async fn no_peer_that_cannot_be_reached_prints_a_secret() {
+    let all = watched(async |printed| {
+        let refusing = format!("http://{}", deserted()).parse().unwrap();
+        send_each(&printed, &plain, &refusing, LONG).await;
+        for origin in ["http://nowhere.test", "https://nowhere.test"] {
+            send_each(&printed, &|| plain().dns_resolver(Arc::new(Nobody)), &origin.parse().unwrap(), LONG).await;
+        }
+    })
+    .await;
+    assert_reached(&all, &["cause: Connect", "no such host"]);
+}
+
+#[tokio::test]
+async fn no_fault_of_a_proxy_prints_a_secret() {
+    let all = watched(async |printed| {
+        let through = |address: SocketAddr| {
+            let proxy = format!("http://S3CRET-proxy-user:S3CRET-proxy-password@{address}/S3CRET-proxy");
+            move || reqwest::Client::builder().proxy(reqwest::Proxy::all(&proxy).unwrap())
+        };
+        let asking = telling(Fault::status(407)).with_header("proxy-authenticate", "Basic realm=S3CRET");
+        let faults = [
+            asking,
+            telling(Fault::status(502)),
+            telling(Fault::status(303)),
+            Fault::close_on_accept(),
+            Fault::close_after_request(),
+            Fault::reset_after_request(),
+            Fault::malformed(),
+        ];
+        let faults = faults.map(|fault| (fault, LONG)).into_iter().chain([(Fault::hang(), SHORT)]);
+        for origin in ["http://origin.test", "https://origin.test"].map(|origin| origin.parse().unwrap()) {
+            for (fault, limit) in faults.clone() {
+                let proxy = FaultServer::start([fault]).await;
+                send_each(&printed, &through(proxy.address()), &origin, limit).await;
+                assert!(proxy.connections() > 0, "nothing went through the proxy");
+            }
+            send_each(&printed, &through(deserted()), &origin, LONG).await;
+        }
+    })
+    .await;
+    assert_reached(&all, &["cause: Connect", "cause: PeerClosed", "cause: TimedOut"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -391,25 +540,166 @@ async fn two_log_lines_of_one_key_match_and_show_no_key() {
     assert!(keys.iter().all(|key| key.len() == 8 && key.bytes().all(|digit| digit.is_ascii_hexdigit())), "{keys:?}");
 }
 
+// ===== types =====
+
+/// A catalogue whose every endpoint holds something.
+fn catalog(probe: impl StatusProbe) -> EndpointCatalog {
+    let secret_status = StatusUrl::by_key("/S3CRET-status?key={key}&token=S3CRET-query").unwrap().with(StatusCode::GONE, Found::Absent);
+    let keyed = || Endpoint::keyed_write(KeyContract::STRIPE).named("orders").owned_by("payments").within(Duration::from_secs(1));
+    let rows = [
+        Row::post("/orders", keyed().probed_by(secret_status)).or(Method::PATCH),
+        Row::put("/orders/{order}", Endpoint::probed_write(probe).hinted_by(HintSources::ALL)),
+        Row::get("/orders", Endpoint::read().classified_by(|_| None)),
+    ];
+    EndpointCatalog::new().with_rows("https://api.test", rows).unwrap()
+}
+
+fn catalog_errors() -> Vec<CatalogError> {
+    let row = |path: &'static str| Row::get(path, Endpoint::read());
+    let with = |origin: &str, path: &'static str| EndpointCatalog::new().with_row(origin, row(path)).unwrap_err();
+    let toml = r#"
+        [[endpoint]]
+        origin = "https://S3CRET-user:S3CRET-password@api.test"
+        method = "POST"
+        path = "/orders?token=S3CRET-query"
+        effect = "read"
+        status_url = "/S3CRET-status?token=S3CRET-query"
+        "#;
+    let json = r#"{"endpoint": [{"origin": "https://S3CRET@api.test", "path": "/S3CRET", "misspelt": "S3CRET"}]}"#;
+    let overlapping = EndpointCatalog::new().with_rows("https://api.test", [row("/orders/{order}"), row("/orders/{id}")]);
+    vec![
+        with("https://S3CRET-user:S3CRET-password@api.test", "/orders"),
+        with("https://api.test/S3CRET-path", "/orders"),
+        with("https://api.test", "/orders?token=S3CRET-query"),
+        with("https://api.test", "orders#S3CRET-fragment"),
+        overlapping.unwrap_err(),
+        EndpointCatalog::from_toml(toml).unwrap_err(),
+        EndpointCatalog::from_toml(&format!("{toml} within = S3CRET")).unwrap_err(),
+        EndpointCatalog::from_json(json).unwrap_err(),
+        EndpointCatalog::from_json("{S3CRET").unwrap_err(),
+    ]
+}
+
+#[test]
+fn no_type_of_a_catalogue_shows_a_secret() {
+    let printed = Printed::default();
+    let catalog = catalog(Looking(printed.clone(), ProbeVerdict::Applied));
+    let retry = SafeRetry::new().with_catalog(catalog.clone());
+    printed.add("catalogue", format_args!("{catalog:?} {retry:?}"));
+    printed.add("row", format_args!("{:?}", Row::post("/orders?token=S3CRET-query#S3CRET-fragment", Endpoint::read())));
+    for audit in [catalog.audit(), catalog.audit_for(&retry)] {
+        printed.add("audit", format_args!("{audit} {audit:?} {}", audit.to_json()).to_string().replace('\n', " "));
+        for (row, finding) in audit.findings() {
+            printed.add("finding", format_args!("{row:?} {finding:?} {finding}"));
+        }
+        assert!(audit.findings().count() > 0 && audit.rows().len() == 3, "nothing was found");
+    }
+    let errors = catalog_errors();
+    for error in &errors {
+        printed.add("catalogue error", format_args!("{error} {error:?} {:?}", std::error::Error::source(error)));
+        if let CatalogError::File(invalid) = error {
+            printed.add("file", format_args!("{invalid} {invalid:?}"));
+        }
+    }
+    printed.assert_clean();
+}
+
+/// What comes out of an operation, and what looks into one, are types, too.
+#[tokio::test(start_paused = true)]
+async fn no_type_of_an_operation_shows_a_secret() {
+    let all = watched(async |printed| {
+        let seen = printed.clone();
+        let write = Endpoint::keyed_write(KeyContract::STRIPE).probed_by(Looking(printed.clone(), |_| ProbeVerdict::Undecided));
+        let write = write.reading_body(1_000).classified_by(move |answer: &Answer<'_>| {
+            assert!(answer.body().is_some_and(|body| body.starts_with(MARKER.as_bytes())));
+            seen.add("answer", format_args!("{answer:?}"));
+            None
+        });
+        let told = Step::status(503).with_body("S3CRET-answer").with_header("x-any", "S3CRET-any");
+        let peer = Scripted::new([told, Step::fails()]);
+        let request = loaded(client(plugin(&printed), peer.clone()).post(URL)).with_extension(write);
+        let error = request.send().await.unwrap_err();
+        printed.error(&error);
+        let report = error.safe_retry().unwrap().report().unwrap();
+        for attempt in report.attempts() {
+            printed.add("attempt", format_args!("{attempt:?}"));
+        }
+        for probe in report.probes() {
+            printed.add("probe record", format_args!("{probe:?}"));
+        }
+        printed.add("origin", format_args!("{0} {0:?}", report.origin()));
+        printed.add("scripted", format_args!("{peer:?} {:?}", peer.requests()));
+    })
+    .await;
+    assert_reached(&all, &["[answer]", "[probe]", "[decided]", "[attempt]", "[probe record]", "[scripted]"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_shared_state_shows_a_secret() {
+    let printed = Printed::default();
+    let scope = |request: &Request| ScopeKey::of(request.url().as_str());
+    let budget = RetryBudget::new(BudgetLimits::DEFAULT).keyed_by(scope);
+    let cooldown = Cooldown::new().scoped_by(scope).holding_back(HoldsBack::FirstSendsToo);
+    let guarded = Endpoint::keyed_write(KeyContract::STRIPE.with_reuse_guard());
+    let plugin = plugin(&printed).with_budget(budget.clone()).with_shared_cooldown(cooldown.clone());
+    let told = Step::status(429).with_header("retry-after", "5");
+    let client = client(plugin.clone(), Scripted::new([told, Step::ok("S3CRET-answer")]));
+    loaded(client.post(URL)).with_extension(guarded.clone()).send().await.unwrap();
+    printed.add("shared", format_args!("{budget:?} {cooldown:?} {guarded:?} {plugin:?}"));
+    let url: Url = URL.parse().unwrap();
+    printed.add("scopes", format_args!("{:?} {:?} {1}", ScopeKey::origin(&url), Origin::of(&url)));
+    printed.assert_clean();
+}
+
 #[tokio::test]
-async fn no_public_type_shows_a_secret() {
+async fn no_scripted_peer_shows_a_secret() {
+    let printed = Printed::default();
+    let tls = Tls::new();
+    let answer = || telling(Fault::status(200));
+    let servers = [FaultServer::start([answer()]).await, FaultServer::start_tls(&tls, [answer()]).await];
+    let root = reqwest::Certificate::from_pem(tls.root_pem().as_bytes()).unwrap();
+    let client = ClientBuilder::new(plain().redirect(reqwest::redirect::Policy::none()).tls_certs_only([root]).build().unwrap()).build();
+    for server in &servers {
+        let url = server.url("/S3CRET-path?token=S3CRET-query");
+        loaded(client.post(url)).send().await.unwrap();
+        printed.add("server", format_args!("{server:?} {:?}", server.requests()));
+        server.assert_writes(1);
+    }
+    let by_hand = Fault::script([Act::ReadRequest, Act::Send("S3CRET-answer".into()), Act::Trickle("S3CRET".into(), Duration::ZERO)]);
+    let h2 = H2Fault::ok("S3CRET-answer").with_header("x-any", "S3CRET-any");
+    let step = Step::ok("S3CRET-answer").with_header("x-any", "S3CRET-any");
+    printed.add("faults", format_args!("{:?} {by_hand:?} {h2:?} {step:?} {tls:?}", answer()));
+    printed.add("acts", format_args!("{:?} {:?}", Act::Send("S3CRET".into()), Act::Trickle("S3CRET".into(), Duration::ZERO)));
+    let peer = Scripted::new([step]);
+    loaded(self::client(plugin(&printed), peer.clone()).get(URL)).send().await.unwrap();
+    printed.add("scripted", format_args!("{peer:?} {:?}", peer.requests()));
+    printed.assert_clean();
+}
+
+#[test]
+fn nothing_a_request_carries_shows_a_secret() {
     let printed = Printed::default();
     let endpoint = Endpoint::keyed_write(KeyContract::STRIPE).probed_by(Looking(printed.clone(), ProbeVerdict::Applied));
-    let mut defaults = http::HeaderMap::new();
+    let mut defaults = HeaderMap::new();
     defaults.insert("x-api-key", HeaderValue::from_static("S3CRET-api-key"));
-    let plugin = SafeRetry::new().with_default_write(endpoint.clone()).with_observer(printed.clone());
-    let builder = plugin.clone().client(reqwest::Client::builder().default_headers(defaults));
+    let headers = AttemptHeaders::new().with_number(HeaderName::from_static("x-retry-attempt"));
+    let plugin = SafeRetry::new().with_default_write(endpoint.clone()).with_observer(printed.clone()).with_attempt_headers(headers.clone());
+    let builder = plugin.clone().client(reqwest::Client::builder().default_headers(defaults)).with(Talkative);
     let key = IdempotencyKey::parse("S3CRET-key").unwrap();
     let response = || Response::from(http::Response::builder().header("x-any", "S3CRET-any").body("S3CRET-answer").unwrap());
+    let by_path = StatusUrl::by_path("/S3CRET/{id}", "/S3CRET-status/{id}?token=S3CRET-query").unwrap();
+    let by_key = StatusUrl::by_key("https://u:S3CRET@api.test/S3CRET/{key}").ok();
+    let from_fn = StatusUrl::from_fn(|_| URL.parse().ok());
     for text in [
-        format!("{plugin:?} {builder:?} {endpoint:?} {key:?} {0} {0:?}", key.fingerprint()),
+        format!("{plugin:?} {builder:?} {endpoint:?} {headers:?} {key:?} {0} {0:?}", key.fingerprint()),
         format!("{:?} {:?}", ReplayBody::from_fn(|| Ok(Body::from("S3CRET-body"))), Deadline::after(Duration::from_secs(1))),
         format!("{:?}", ReplayRequest::from_fn(|| Ok::<_, io::Error>(Request::new(Method::GET, URL.parse().unwrap())))),
         format!("{:?} {:?} {:?}", ProbeVerdict::Applied(response()), SendWitness::redirects_off(), ScopeKey::of("S3CRET")),
-        format!("{:?} {:?}", KeyContract::STRIPE, Scripted::new([Step::ok("S3CRET-answer")])),
+        format!("{:?} {by_path:?} {by_key:?} {from_fn:?}", KeyContract::STRIPE),
+        format!("{0} {0:?}", StatusUrl::by_key("S3CRET://api.test/{S3CRET}").unwrap_err()),
+        format!("{:?} {:?}", Endpoint::probed_write(by_path.with(StatusCode::GONE, Found::Absent)), ReportSlot::new()),
     ] {
         printed.add("type", text);
     }
-    printed.add("padding", "-".repeat(1_000));
     printed.assert_clean();
 }

@@ -8,7 +8,7 @@ use std::{sync::LazyLock, time::Duration};
 
 use capture::Capture;
 use futures_util::FutureExt;
-use http::HeaderName;
+use http::{HeaderName, Method};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, RequestBuilder};
 use reqwest_safe_retry::{
     CorrelationId, Deadline, Draw, Endpoint, IdempotencyKey, KeyContract, Operation, ProbeVerdict, ReplayRequest, RetryBudget, SafeRetry,
@@ -167,6 +167,23 @@ async fn a_resend_that_the_budget_refuses_is_not_told_as_one() {
     assert_eq!(log.levels(), [("attempt", Level::DEBUG), ("end", Level::DEBUG)]);
     assert_eq!(log.event("end").field("stop"), Some("BudgetSpent"));
     assert_eq!(log.event("end").field("budget_left"), Some("0"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_method_of_no_rfc_is_other_with_the_original_beside_it() {
+    let (log, _guard) = Capture::start();
+    let client = client(SafeRetry::new(), &Scripted::answering(200));
+    for method in ["PATCH", "PURGE", "get"] {
+        client.request(Method::from_bytes(method.as_bytes()).unwrap(), URL).send().await.unwrap();
+    }
+    let purge = client.request(Method::from_bytes(b"PURGE").unwrap(), URL).with_extension(IdempotencyKey::random());
+    purge.send().await.unwrap_err();
+    let spans = log.spans();
+    let methods = spans.iter().map(|span| (span.field("http.request.method"), span.field("http.request.method_original")));
+    let other = |original| (Some("_OTHER"), Some(original));
+    assert_eq!(methods.collect::<Vec<_>>(), [(Some("PATCH"), None), other("PURGE"), other("get")]);
+    let misused = log.event("misused");
+    assert_eq!((misused.field("http.request.method"), misused.field("http.request.method_original")), other("PURGE"));
 }
 
 #[tokio::test(start_paused = true)]

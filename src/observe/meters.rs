@@ -19,7 +19,7 @@ use crate::{
     endpoint::Endpoint,
     origin::Origin,
     plan::Plan,
-    policy::{ResendPermit, StopReason},
+    policy::{Evidence, ResendPermit, StopReason},
     report::{Outcome, ProbeRecord},
 };
 
@@ -89,15 +89,23 @@ impl Meters {
     pub(super) fn ended(&self, plan: &Plan<'_>, end: &End<'_>) {
         counter!(metric::STOPS, self.labels_and(label::REASON, names::stop(end.stop))).increment(1);
         if end.outcome == Outcome::Unknown {
-            counter!(metric::UNKNOWN, self.labels()).increment(1);
+            self.unknown();
         }
         if end.stop == StopReason::BudgetSpent {
             self.budget(plan);
         }
     }
 
-    pub(super) fn abandoned(&self) {
+    pub(super) fn abandoned(&self, evidence: Evidence) {
         counter!(metric::STOPS, self.labels_and(label::REASON, metric::ABANDONED)).increment(1);
+        match evidence {
+            Evidence::Unknown => self.unknown(),
+            Evidence::Unprocessed => {}
+        }
+    }
+
+    fn unknown(&self) {
+        counter!(metric::UNKNOWN, self.labels()).increment(1);
     }
 
     fn budget(&self, plan: &Plan<'_>) {

@@ -32,6 +32,7 @@ pub(crate) mod event {
 pub(crate) mod field {
     pub(crate) const ENDPOINT: &str = "endpoint";
     pub(crate) const METHOD: &str = "http.request.method";
+    pub(crate) const METHOD_ORIGINAL: &str = "http.request.method_original";
     pub(crate) const SCHEME: &str = "url.scheme";
     pub(crate) const PATH: &str = "url.path";
     pub(crate) const HOST: &str = "server.address";
@@ -55,9 +56,10 @@ pub(crate) mod field {
     pub(crate) const TOOK: &str = "took_ms";
     pub(crate) const TIME_LEFT: &str = "time_left_ms";
     pub(crate) const BUDGET_LEFT: &str = "budget_left";
-    pub(crate) const ALL: [&str; 25] = [
+    pub(crate) const ALL: [&str; 26] = [
         ENDPOINT,
         METHOD,
+        METHOD_ORIGINAL,
         SCHEME,
         PATH,
         HOST,
@@ -114,6 +116,8 @@ pub(crate) mod metric {
     pub(crate) const ABANDONED: &str = "Abandoned";
 }
 
+const OTHER_METHOD: &str = "_OTHER";
+
 /// A method as a word of a bounded set; OpenTelemetry calls all the others `_OTHER`.
 pub(super) fn method(method: &Method) -> &'static str {
     match *method {
@@ -126,8 +130,13 @@ pub(super) fn method(method: &Method) -> &'static str {
         Method::OPTIONS => "OPTIONS",
         Method::TRACE => "TRACE",
         Method::CONNECT => "CONNECT",
-        _ => "_OTHER",
+        _ => OTHER_METHOD,
     }
+}
+
+/// The method itself where [`method`] has no word for it.
+pub(super) fn other_method(asked: &Method) -> Option<&str> {
+    (method(asked) == OTHER_METHOD).then(|| asked.as_str())
 }
 
 /// OpenTelemetry's `error.type`: the status of an error answer, or a word for the failure.

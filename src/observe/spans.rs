@@ -27,7 +27,8 @@ pub(super) fn operation(plan: &Plan<'_>, telemetry: &Telemetry, request: &Reques
         Level::WARN,
         names::OPERATION,
         { field::ENDPOINT } = plan.endpoint.as_ref().and_then(Endpoint::name).map(AsRef::<str>::as_ref),
-        { field::METHOD } = request.method().as_str(),
+        { field::METHOD } = names::method(request.method()),
+        { field::METHOD_ORIGINAL } = names::other_method(request.method()),
         { field::SCHEME } = url.scheme(),
         { field::HOST } = url.host_str(),
         { field::PORT } = url.port_or_known_default(),
@@ -146,7 +147,8 @@ pub(super) fn abandoned(sends: u32, evidence: Evidence) {
 pub(super) fn misused(report: &RetryReport) {
     event!(name: name::MISUSED, target: TARGET, Level::DEBUG, {
         message = name::MISUSED,
-        { field::METHOD } = report.method().as_str(),
+        { field::METHOD } = names::method(report.method()),
+        { field::METHOD_ORIGINAL } = names::other_method(report.method()),
         { field::SCHEME } = report.origin().scheme(),
         { field::HOST } = report.origin().host(),
         { field::PORT } = report.origin().port(),

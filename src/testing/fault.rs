@@ -8,7 +8,7 @@ use http::{HeaderMap, Method, StatusCode};
 use super::spelled;
 
 /// One act of a server on one connection; a [`Fault`] is a list of them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Act {
     /// Waits until the client has begun to send, and reads nothing.
@@ -41,6 +41,25 @@ impl Act {
         match self {
             Self::AwaitFirstByte | Self::ReadHead | Self::ReadBody(_) | Self::ReadRequest => true,
             Self::Send(_) | Self::Trickle(..) | Self::Pause(_) | Self::Close | Self::Reset | Self::Hang | Self::Freeze => false,
+        }
+    }
+}
+
+impl std::fmt::Debug for Act {
+    /// Of what is sent only the length.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::AwaitFirstByte => f.write_str("AwaitFirstByte"),
+            Self::ReadHead => f.write_str("ReadHead"),
+            Self::ReadBody(bytes) => write!(f, "ReadBody({bytes})"),
+            Self::ReadRequest => f.write_str("ReadRequest"),
+            Self::Send(bytes) => write!(f, "Send({} B)", bytes.len()),
+            Self::Trickle(bytes, pause) => write!(f, "Trickle({} B, {pause:?})", bytes.len()),
+            Self::Pause(time) => write!(f, "Pause({time:?})"),
+            Self::Close => f.write_str("Close"),
+            Self::Reset => f.write_str("Reset"),
+            Self::Hang => f.write_str("Hang"),
+            Self::Freeze => f.write_str("Freeze"),
         }
     }
 }
