@@ -9,7 +9,7 @@ use std::{
 };
 
 use http::{Extensions, HeaderMap, StatusCode};
-use reqwest::{Request, Response, Url};
+use reqwest::{Request, Response};
 use reqwest_middleware::{Error, Next};
 use tokio::time::{Instant, timeout_at};
 
@@ -81,7 +81,6 @@ pub(crate) fn inside() -> Extensions {
 /// Sends once. The attempt gets the shorter of its own limit and the time left, and its own clone of the extensions.
 pub(crate) async fn send(
     plan: &Plan<'_>,
-    url: &Url,
     request: Request,
     extensions: &Extensions,
     next: Next<'_>,
@@ -118,7 +117,7 @@ pub(crate) async fn send(
     };
     match result {
         Ok(Ok(response)) => attempt.answered(plan, response, limit, &slot, too_early).await,
-        Ok(Err(error)) => attempt.failed(error, &slot, url),
+        Ok(Err(error)) => attempt.failed(error, &slot),
         Err(_) => attempt.evidence = slot.verdict().unwrap_or(Evidence::Unknown),
     }
     attempt
@@ -174,7 +173,7 @@ impl Attempt {
         }
     }
 
-    fn failed(&mut self, error: Error, slot: &SendSlot, url: &Url) {
+    fn failed(&mut self, error: Error, slot: &SendSlot) {
         match &error {
             Error::Reqwest(transport) => {
                 self.cause = evidence::cause(transport);
@@ -191,10 +190,7 @@ impl Attempt {
                 self.signal = Signal::Broken;
             }
         }
-        // proof: reqwest builds no request for any other scheme, whatever a later hop would have been.
-        let buildable = matches!(url.scheme(), "http" | "https");
-        let proven = slot.verdict().unwrap_or(Evidence::Unknown);
-        self.evidence = if self.cause == Cause::Request && !buildable { Evidence::Unprocessed } else { proven };
+        self.evidence = slot.verdict().unwrap_or(Evidence::Unknown);
         self.held = Held::Error(error);
     }
 }

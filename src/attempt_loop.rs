@@ -154,8 +154,7 @@ impl<'a> Run<'a> {
         self.earlier_probes = self.earlier_probes.saturating_add(mem::take(&mut self.probes));
         self.followed_unknown |= self.sends > 1 && self.evidence == Evidence::Unknown;
         self.watched.sending();
-        let attempt =
-            attempt::send(self.plan, &self.url, request, self.extensions, self.next.clone(), self.sending_until, self.too_early).await;
+        let attempt = attempt::send(self.plan, request, self.extensions, self.next.clone(), self.sending_until, self.too_early).await;
         self.evidence = self.evidence.max(attempt.evidence);
         self.watched.attempted(&attempt, self.evidence, self.sending_until);
         if attempt.status == Some(StatusCode::TOO_EARLY) {

@@ -154,6 +154,7 @@ impl Middleware for SendWitness {
             return next.run(request, extensions).await;
         };
         let ending = ending(&request);
+        let buildable = matches!(request.url().scheme(), "http" | "https");
         let claim = self.track(&mut request, slot.watch());
         let place = slot.open(claim.clone());
         let (result, hop) = self.send(next.run(request, extensions), claim.as_deref(), ending).await;
@@ -161,6 +162,8 @@ impl Middleware for SendWitness {
             place,
             match &result {
                 Ok(response) => Sent::Answered(hop, response.status()),
+                // proof: reqwest builds no request for any other scheme, so there was no first hop either.
+                Err(Error::Reqwest(error)) if error.is_builder() && !buildable => Sent::Failed(Evidence::Unprocessed),
                 Err(Error::Reqwest(error)) => Sent::Failed(evidence_of(error, claim.as_deref(), hop, ending)),
                 Err(Error::Middleware(_)) => Sent::Failed(Evidence::Unknown),
             },

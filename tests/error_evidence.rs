@@ -114,7 +114,10 @@ fn every_row_of_the_vector_has_a_test() {
 async fn a_request_that_cannot_be_built_was_not_sent_and_is_not_sent_again() {
     let scene = || async { Scene { url: "ftp://api.test/orders".into(), ..Scene::http1(Fault::ok("")).await } };
     for road in Road::ALL {
-        check("builder error (bad scheme, bad URL)", road, scene, Evidence::Unprocessed).await;
+        // Only the witness knows which URL was handed to reqwest: an inner middleware may have written another.
+        let expected =
+            if matches!(road, Road::Unwitnessed | Road::UnwitnessedFollowing) { Evidence::Unknown } else { Evidence::Unprocessed };
+        check("builder error (bad scheme, bad URL)", road, scene, expected).await;
         let error = road.client(QUICK).post("no URL at all").send().await.unwrap_err();
         assert!(error.is_builder(), "{error:?}");
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use http::Extensions;
-use reqwest::{Certificate, ClientBuilder, Method, Request, Response, StatusCode};
+use reqwest::{Certificate, ClientBuilder, Method, Request, Response, StatusCode, Url};
 use reqwest_middleware::{ClientWithMiddleware, Middleware, Next, Result};
 use reqwest_safe_retry::{
     Cause, Endpoint, Evidence, Outcome, ReportSlot, ResendReason, RetryError, RetryErrorExt, RetryReport, SafeRetry, StopReason, Unmarked,
@@ -597,4 +597,28 @@ async fn what_is_left_alone_keeps_the_resends_of_its_client() {
     assert_eq!(plain, (StatusCode::OK, 2));
     assert_eq!(bounded(sends(Some(Unmarked::Untouched))).await, plain);
     assert_eq!(bounded(sends(Some(Unmarked::ByMethod))).await, plain, "counted by us");
+}
+
+/// Writes where a service lives, as service discovery does.
+struct Finds(Url);
+
+#[async_trait::async_trait]
+impl Middleware for Finds {
+    async fn handle(&self, mut request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
+        *request.url_mut() = self.0.clone();
+        next.run(request, extensions).await
+    }
+}
+
+/// reqwest cannot build `lb:`, but that is not what it was given: the write arrived, and its redirect is what could not be built.
+#[tokio::test]
+async fn a_scheme_that_an_inner_middleware_wrote_over_proves_nothing() {
+    let server = FaultServer::start([Fault::status(302).with_header("location", "ftp://files.invalid/")]).await;
+    let client = retry().client(plain()).with(Finds(server.url("/orders"))).build().unwrap();
+    let slot = ReportSlot::new();
+    let order = client.post("lb://orders/").body("one").with_extension(Endpoint::unprotected_write()).with_extension(slot.clone());
+    let error = bounded(order.send()).await.unwrap_err();
+    assert!(matches!(RetryError::find(&error), Some(RetryError::OutcomeUnknown(_))), "{error:?}");
+    assert_eq!(slot.take().unwrap().evidence(), Evidence::Unknown);
+    server.assert_writes(1);
 }
