@@ -25,7 +25,7 @@ use crate::{
     observe::{self, Observer, Telemetry},
     operation_key::OperationKey,
     plan::Plan,
-    policy::{BudgetLimits, Effect, RetryPolicy},
+    policy::{BudgetLimits, Effect, IdempotencyKey, RetryPolicy},
     report::ReportSlot,
     reuse_guard::ReuseGuard,
     vendor_hints::HintSources,
@@ -297,7 +297,8 @@ impl Settings {
         })
     }
 
-    /// The plan of a request that is left alone: it goes out once, unbounded, and a [`ReportSlot`] is told about it.
+    /// The plan of a request that is left alone although it carries something of ours: it goes out once, unbounded, and a [`ReportSlot`] is
+    /// told about it.
     fn hands_off(&self, request: &mut Request, extensions: &Extensions) -> Result<Plan<'_>, Misuse> {
         Ok(Plan {
             policy: self.policy.with_attempts(1),
@@ -331,6 +332,8 @@ impl Middleware for SafeRetry {
         let endpoint = settings.mark(&request, extensions);
         let plan = if settings.touches(endpoint.as_ref(), extensions) {
             settings.plan(endpoint, &mut request, extensions).await
+        } else if !carries_ours(extensions) {
+            return next.run(request, extensions).await;
         } else {
             settings.hands_off(&mut request, extensions)
         };
@@ -339,6 +342,11 @@ impl Middleware for SafeRetry {
             Err(misuse) => Err(attempt_loop::misused(misuse, &request, extensions, &settings.telemetry)),
         }
     }
+}
+
+/// Whether a request that nothing names carries what has to be looked at all the same.
+fn carries_ours(extensions: &Extensions) -> bool {
+    extensions.get::<ReportSlot>().is_some() || extensions.get::<IdempotencyKey>().is_some() || extensions.get::<CorrelationId>().is_some()
 }
 
 /// Writes the caller's correlation id into the headers. The key comes after it, so that no id can replace a key.

@@ -267,6 +267,16 @@ async fn what_nothing_names_is_left_alone() {
     assert!(tokio::time::timeout(LATER, response.bytes()).await.is_err(), "no deadline on the body");
 }
 
+/// Left alone means left alone: a plugin further in still does its work.
+#[tokio::test(start_paused = true)]
+async fn what_is_left_alone_is_left_to_others() {
+    let peer = Scripted::new([Step::status(503), Step::ok("done")]);
+    let outer = steady().with_unmarked(Unmarked::Untouched);
+    let client = reqwest_middleware::ClientBuilder::new(reqwest::Client::new()).with(outer).with(steady()).with(peer.clone()).build();
+    assert_eq!(client.get(URL).send().await.unwrap().status(), 200);
+    peer.assert_sends(2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_answer_to_what_is_left_alone_carries_no_report() {
     for status in [200, 404, 503] {
