@@ -8,8 +8,8 @@ use std::{fmt, time::Duration};
 use http::{Method, StatusCode};
 
 use crate::{
-    catalog::Listed,
-    endpoint::Endpoint,
+    contract::catalog::Listed,
+    contract::endpoint::Endpoint,
     middleware::Limits,
     policy::{Effect, KeySource, Lapsed},
 };

@@ -10,7 +10,7 @@ use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Reques
 
 use crate::{
     middleware::SafeRetry,
-    witness::{SendWitness, counting},
+    proof::witness::{SendWitness, counting},
 };
 
 impl SafeRetry {

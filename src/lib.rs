@@ -61,69 +61,29 @@
 pub mod policy;
 
 #[cfg(feature = "middleware")]
-mod attempt;
-#[cfg(feature = "middleware")]
-mod attempt_headers;
-#[cfg(feature = "middleware")]
-mod attempt_loop;
-#[cfg(feature = "middleware")]
 mod audit;
-#[cfg(feature = "middleware")]
-mod body;
-#[cfg(feature = "middleware")]
-mod budget;
-#[cfg(feature = "middleware")]
-mod catalog;
 #[cfg(feature = "middleware")]
 mod client;
 #[cfg(feature = "middleware")]
-mod cooldown;
-#[cfg(feature = "middleware")]
-mod correlation;
-#[cfg(feature = "middleware")]
-mod deadline;
-#[cfg(feature = "middleware")]
-mod drain;
-#[cfg(feature = "middleware")]
-mod endpoint;
-#[cfg(feature = "middleware")]
-mod error;
-#[cfg(feature = "middleware")]
-mod evidence;
-#[cfg(feature = "middleware")]
-mod key_source;
+mod contract;
 #[cfg(feature = "middleware")]
 mod middleware;
 #[cfg(feature = "middleware")]
 mod observe;
 #[cfg(feature = "middleware")]
-mod operation_key;
+mod operation;
 #[cfg(feature = "middleware")]
-mod origin;
+mod outcome;
 #[cfg(feature = "middleware")]
-mod plan;
+mod proof;
 #[cfg(feature = "middleware")]
-pub mod presets;
+mod request;
 #[cfg(feature = "middleware")]
-mod probe;
+mod response;
 #[cfg(feature = "middleware")]
-mod replay;
-#[cfg(feature = "middleware")]
-mod report;
-#[cfg(feature = "middleware")]
-mod reuse_guard;
-#[cfg(feature = "middleware")]
-mod scope;
-#[cfg(feature = "middleware")]
-mod status_url;
-#[cfg(feature = "middleware")]
-mod supply;
+mod shared;
 #[cfg(feature = "testing")]
 pub mod testing;
-#[cfg(feature = "middleware")]
-mod vendor_hints;
-#[cfg(feature = "middleware")]
-mod witness;
 
 #[doc(inline)]
 pub use policy::{
@@ -134,32 +94,33 @@ pub use policy::{
 
 #[cfg(feature = "middleware")]
 pub use {
-    attempt_headers::{AttemptHeaders, TimeLeftFormat},
     audit::{Audit, AuditRow, Finding, Gap, Severity},
-    body::BodyDeadlineExceeded,
-    budget::RetryBudget,
-    catalog::{CatalogError, EndpointCatalog, Row},
     client::SafeClientBuilder,
-    cooldown::{Cooldown, HoldsBack},
-    correlation::{CorrelationId, InvalidCorrelationId},
-    deadline::Deadline,
-    endpoint::{Answer, DEFAULT_SETTLING, Endpoint, Verdict},
-    error::{Failure, Misuse, RetryError, RetryErrorExt},
-    key_source::KeyFingerprint,
+    contract::catalog::{CatalogError, EndpointCatalog, Row},
+    contract::endpoint::{Answer, DEFAULT_SETTLING, Endpoint, Verdict},
+    contract::hints::{HintSources, Veto},
+    contract::presets,
+    contract::probe::{Operation, ProbeVerdict, StatusProbe},
+    contract::status_url::{InvalidStatusUrl, StatusUrl},
     middleware::{SafeRetry, Unmarked},
     observe::{Decided, Observer},
-    origin::Origin,
-    probe::{Operation, ProbeVerdict, StatusProbe},
-    replay::{ReplayBody, ReplayRequest},
-    report::{AttemptRecord, Cause, Found, Outcome, ProbeRecord, ReportSlot, RetryReport, TimeLimit},
-    scope::ScopeKey,
-    status_url::{InvalidStatusUrl, StatusUrl},
-    vendor_hints::{HintSources, Veto},
-    witness::SendWitness,
+    outcome::error::{Failure, Misuse, RetryError, RetryErrorExt},
+    outcome::report::{AttemptRecord, Cause, Found, Outcome, ProbeRecord, ReportSlot, RetryReport, TimeLimit},
+    proof::witness::SendWitness,
+    request::attempt_headers::{AttemptHeaders, TimeLeftFormat},
+    request::correlation::{CorrelationId, InvalidCorrelationId},
+    request::deadline::Deadline,
+    request::key_making::KeyFingerprint,
+    request::origin::Origin,
+    request::replay::{ReplayBody, ReplayRequest},
+    response::body::BodyDeadlineExceeded,
+    shared::budget::RetryBudget,
+    shared::cooldown::{Cooldown, HoldsBack},
+    shared::scope::ScopeKey,
 };
 
 #[cfg(all(feature = "middleware", feature = "serde"))]
-pub use catalog::InvalidFile;
+pub use contract::catalog::InvalidFile;
 
 /// Makes an `async fn` of a trait usable behind `dyn`, as implementations of [`StatusProbe`] need it: re-exported, so that they need no
 /// dependency of their own.

@@ -12,23 +12,23 @@ use reqwest_middleware::{Middleware, Next};
 use tokio::time::Instant;
 
 use crate::{
-    attempt,
-    attempt_headers::AttemptHeaders,
-    attempt_loop,
-    budget::RetryBudget,
-    catalog::EndpointCatalog,
-    cooldown::Cooldown,
-    correlation::CorrelationId,
-    deadline::Deadline,
-    endpoint::{DeadlineCovers, Endpoint},
-    error::Misuse,
+    contract::catalog::EndpointCatalog,
+    contract::endpoint::{DeadlineCovers, Endpoint},
+    contract::hints::HintSources,
     observe::{self, Observer, Telemetry},
-    operation_key::OperationKey,
-    plan::Plan,
+    operation::attempt,
+    operation::key::OperationKey,
+    operation::plan::Plan,
+    operation::run,
+    outcome::error::Misuse,
+    outcome::report::ReportSlot,
     policy::{BudgetLimits, Effect, IdempotencyKey, RetryPolicy},
-    report::ReportSlot,
-    reuse_guard::ReuseGuard,
-    vendor_hints::HintSources,
+    request::attempt_headers::AttemptHeaders,
+    request::correlation::CorrelationId,
+    request::deadline::Deadline,
+    shared::budget::RetryBudget,
+    shared::cooldown::Cooldown,
+    shared::reuse_guard::ReuseGuard,
 };
 
 /// The middleware. Cheap to clone; clones share the budget.
@@ -338,8 +338,8 @@ impl Middleware for SafeRetry {
             settings.hands_off(&mut request, extensions)
         };
         match plan {
-            Ok(plan) => attempt_loop::run(&plan, request, extensions, next).await,
-            Err(misuse) => Err(attempt_loop::misused(misuse, &request, extensions, &settings.telemetry)),
+            Ok(plan) => run::run(&plan, request, extensions, next).await,
+            Err(misuse) => Err(run::misused(misuse, &request, extensions, &settings.telemetry)),
         }
     }
 }

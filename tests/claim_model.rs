@@ -7,7 +7,7 @@ mod atomic {
     pub(super) use loom::sync::atomic::{AtomicU8, Ordering};
 }
 
-#[path = "../src/witness/claim.rs"]
+#[path = "../src/proof/witness/claim.rs"]
 mod claim;
 
 use std::sync::Arc;

@@ -14,13 +14,13 @@ use super::{
     },
 };
 use crate::{
-    attempt::Attempt,
-    drain::Drained,
-    endpoint::Endpoint,
-    origin::Origin,
-    plan::Plan,
+    contract::endpoint::Endpoint,
+    operation::attempt::Attempt,
+    operation::plan::Plan,
+    outcome::report::{Outcome, ProbeRecord},
     policy::{Evidence, ResendPermit, StopReason},
-    report::{Outcome, ProbeRecord},
+    request::origin::Origin,
+    response::drain::Drained,
 };
 
 pub(super) fn describe() {

@@ -5,9 +5,9 @@
 use http::{Method, StatusCode};
 
 use crate::{
-    drain::Drained,
+    outcome::report::{Cause, Found, Outcome},
     policy::{Evidence, ResendReason, Signal, StopReason},
-    report::{Cause, Found, Outcome},
+    response::drain::Drained,
 };
 
 /// The target of every span and event.

@@ -9,10 +9,10 @@ use std::{
 use http::Method;
 
 use crate::{
-    correlation::CorrelationId,
-    origin::Origin,
+    outcome::report::{AttemptRecord, RetryReport},
     policy::{Decision, Situation},
-    report::{AttemptRecord, RetryReport},
+    request::correlation::CorrelationId,
+    request::origin::Origin,
 };
 
 /// Watches operations, for telemetry of your own.

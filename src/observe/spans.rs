@@ -11,13 +11,13 @@ use super::{
     names::{self, TARGET, event as name, field},
 };
 use crate::{
-    attempt::Attempt,
-    deadline::Deadline,
-    endpoint::Endpoint,
-    operation_key::OperationKey,
-    plan::Plan,
+    contract::endpoint::Endpoint,
+    operation::attempt::Attempt,
+    operation::key::OperationKey,
+    operation::plan::Plan,
+    outcome::report::{Cause, ProbeRecord, RetryReport},
     policy::{Evidence, ResendPermit},
-    report::{Cause, ProbeRecord, RetryReport},
+    request::deadline::Deadline,
 };
 
 pub(super) fn operation(plan: &Plan<'_>, telemetry: &Telemetry, request: &Request) -> Span {

@@ -1,0 +1,377 @@
+//! What the caller states about a request: what sending it again does, what protects it, how long it may take.
+//!
+//! An [`Endpoint`] is a request extension (`.with_extension(..)`), a catalogue row or a client's default write. Whatever carries one is
+//! *marked*: its caller gets typed errors that tell "not processed" from "nobody knows".
+
+use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
+
+use http::{HeaderMap, Method, StatusCode};
+
+use crate::{
+    contract::hints::HintSources,
+    contract::probe::StatusProbe,
+    policy::{Effect, KeyContract, Lapsed, RetryPolicy, RetryStatuses},
+};
+
+/// 5 s: most systems that accept a write show it to a reader within seconds; a probe that looks earlier may miss what will still appear.
+pub const DEFAULT_SETTLING: Duration = Duration::from_secs(5);
+
+/// The contract the caller states for a request: its effect, its protection and its limits.
+///
+/// Clones share one allocation, so it is cheap to put on every request.
+///
+/// # Examples
+/// ```
+/// use reqwest_safe_retry::{Endpoint, KeyContract};
+/// use std::time::Duration;
+///
+/// let payments = Endpoint::keyed_write(KeyContract::STRIPE).named("payments").within(Duration::from_secs(20));
+/// ```
+///
+/// It has to travel with the request. `send()` takes it along; `client.execute(builder.build()?)` silently drops all extensions. Whoever
+/// needs the request first splits the builder:
+/// ```no_run
+/// use reqwest_middleware::ClientWithMiddleware;
+/// use reqwest_safe_retry::Endpoint;
+///
+/// # async fn run(client: ClientWithMiddleware) -> reqwest_middleware::Result<()> {
+/// let mut order = client.post("https://api.example/orders").body("1 coffee").with_extension(Endpoint::unprotected_write());
+/// let mut extensions = std::mem::take(order.extensions()); // `build_split` would drop them, too
+/// let (client, request) = order.build_split();
+/// let answer = client.execute_with_extensions(request?, &mut extensions).await?;
+/// # let _ = answer;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[must_use]
+pub struct Endpoint(Arc<Terms>);
+
+#[derive(Clone)]
+struct Terms {
+    kind: Kind,
+    probe: Option<Arc<dyn StatusProbe>>,
+    settling: Duration,
+    name: Option<Cow<'static, str>>,
+    owner: Option<Cow<'static, str>>,
+    policy: Option<RetryPolicy>,
+    limit: Option<Duration>,
+    deadline_covers: DeadlineCovers,
+    attempt_limit: Option<Duration>,
+    most_body: Option<usize>,
+    trusted_refusals: RetryStatuses,
+    classifier: Option<Arc<Classifier>>,
+    hints: Option<HintSources>,
+}
+
+type Classifier = dyn Fn(&Answer<'_>) -> Option<Verdict> + Send + Sync;
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Read,
+    IdempotentWrite,
+    KeyedWrite(KeyContract),
+    UnprotectedWrite,
+    NeverResend,
+}
+
+/// How far the operation's deadline reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DeadlineCovers {
+    /// Through the body of the final answer.
+    Body,
+    /// To the response head.
+    Head,
+}
+
+impl Endpoint {
+    /// Reads: nothing changes, so it may be sent again after any failure.
+    pub fn read() -> Self {
+        Self::of(Kind::Read)
+    }
+
+    /// Writes, but applying it twice equals applying it once, whatever the method (RFC 9110 §9.2.2).
+    pub fn idempotent_write() -> Self {
+        Self::of(Kind::IdempotentWrite)
+    }
+
+    /// Writes, and a second copy would act twice. It is sent again only when no attempt can have been processed.
+    pub fn unprotected_write() -> Self {
+        Self::of(Kind::UnprotectedWrite)
+    }
+
+    /// Forbids any resend, even one that is proven harmless. Deadline and limits still hold.
+    pub fn never_resend() -> Self {
+        Self::of(Kind::NeverResend)
+    }
+
+    /// Writes under an idempotency key that the server honours as the contract says. A key is made when the request carries none.
+    pub fn keyed_write(contract: KeyContract) -> Self {
+        Self::of(Kind::KeyedWrite(contract))
+    }
+
+    /// Writes, and a probe can tell whether it happened: [`unprotected_write`](Self::unprotected_write) with
+    /// [`probed_by`](Self::probed_by).
+    ///
+    /// Give it a deadline well above its [`settling`](Self::settling) time: otherwise every *absent* comes too early to count, and the
+    /// operation ends as unknown.
+    pub fn probed_write(probe: impl StatusProbe) -> Self {
+        Self::unprotected_write().probed_by(probe)
+    }
+
+    /// Adds a probe to any write, also to a keyed one whose key may lapse. On a read it has no effect: reads are just sent again.
+    pub fn probed_by(self, probe: impl StatusProbe) -> Self {
+        self.with(|terms| terms.probe = Some(Arc::new(probe)))
+    }
+
+    /// Sets how long after the last attempt ended a probe's *absent* starts to count; earlier it means *still in progress*.
+    ///
+    /// The deadline has to lie well above it, attempt and resend included, or *absent* never counts. Where there is none, the policy's
+    /// window takes its place.
+    ///
+    /// # Default
+    /// 5 s ([`DEFAULT_SETTLING`]).
+    pub fn settling(self, time: Duration) -> Self {
+        self.with(|terms| terms.settling = time)
+    }
+
+    /// Names the endpoint in logs, metrics, reports and the audit.
+    pub fn named(self, name: impl Into<Cow<'static, str>>) -> Self {
+        self.with(|terms| terms.name = Some(name.into()))
+    }
+
+    /// Names who owns the state that the endpoint changes, for the audit.
+    pub fn owned_by(self, owner: impl Into<Cow<'static, str>>) -> Self {
+        self.with(|terms| terms.owner = Some(owner.into()))
+    }
+
+    /// Sets the policy of this endpoint. A policy on the request overrules it; it overrules the client's.
+    ///
+    /// # Default
+    /// The client's.
+    pub fn with_policy(self, policy: RetryPolicy) -> Self {
+        self.with(|terms| terms.policy = Some(policy))
+    }
+
+    /// Sets the deadline: the whole operation ends within this limit, the body of the answer included.
+    ///
+    /// A [`Deadline`](crate::Deadline) on the request overrules it, in either direction; it overrules the client's
+    /// ([`SafeRetry::with_deadline`](crate::SafeRetry::with_deadline)). A [scope](crate::Deadline::scope) caps whichever won.
+    /// [`Duration::MAX`] lifts the client's default.
+    ///
+    /// # Default
+    /// The client's.
+    pub fn within(self, limit: Duration) -> Self {
+        self.with(|terms| terms.limit = Some(limit))
+    }
+
+    /// Ends the deadline at the response head, for downloads and event streams.
+    pub fn deadline_to_head(self) -> Self {
+        self.with(|terms| terms.deadline_covers = DeadlineCovers::Head)
+    }
+
+    /// Sets the limit of each attempt up to the response head (through the body with [`reading_body`](Self::reading_body)).
+    ///
+    /// It overrules the client's ([`SafeRetry::with_attempt_limit`](crate::SafeRetry::with_attempt_limit)); [`Duration::MAX`] lifts that.
+    ///
+    /// # Default
+    /// The client's.
+    pub fn attempt_within(self, limit: Duration) -> Self {
+        self.with(|terms| terms.attempt_limit = Some(limit))
+    }
+
+    /// Reads the answer's body inside the attempt, up to `most` bytes, so that a lost body is decided like any other failure.
+    ///
+    /// The caller gets a normal response with the buffered bytes. A longer body is handed on unbuffered, never truncated.
+    pub fn reading_body(self, most: usize) -> Self {
+        self.with(|terms| terms.most_body = Some(most))
+    }
+
+    /// States that this status means *not applied* at this endpoint, so that even an unprotected write may be sent again after it.
+    ///
+    /// No status but 425 says so by itself: 429 and 503 may come after the effect. Either counts only from the place the write was sent to,
+    /// so it takes a client whose redirects are off or counted: the paved one, or [`SendWitness::redirects_off`](crate::SendWitness::redirects_off).
+    /// An answer that an inner middleware made by hand, without a witness behind it, is taken at its word.
+    pub fn trusting_refusal(self, status: StatusCode) -> Self {
+        self.with(|terms| terms.trusted_refusals = terms.trusted_refusals.with(status))
+    }
+
+    /// Reads answers in the endpoint's own way. `None` leaves the answer to the policy's statuses.
+    ///
+    /// A verdict says what an answer *means*, never what it proves: only [`trusting_refusal`](Self::trusting_refusal) changes that.
+    pub fn classified_by(self, classifier: impl Fn(&Answer<'_>) -> Option<Verdict> + Send + Sync + 'static) -> Self {
+        self.with(|terms| terms.classifier = Some(Arc::new(classifier)))
+    }
+
+    /// Sets which fields of an answer are read as a wait or a veto, instead of the client's setting.
+    ///
+    /// # Default
+    /// The client's, and there [`HintSources::STANDARD`]: `Retry-After` alone.
+    pub fn hinted_by(self, sources: HintSources) -> Self {
+        self.with(|terms| terms.hints = Some(sources))
+    }
+
+    fn of(kind: Kind) -> Self {
+        Self(Arc::new(Terms {
+            kind,
+            probe: None,
+            settling: DEFAULT_SETTLING,
+            name: None,
+            owner: None,
+            policy: None,
+            limit: None,
+            deadline_covers: DeadlineCovers::Body,
+            attempt_limit: None,
+            most_body: None,
+            trusted_refusals: RetryStatuses::NONE,
+            classifier: None,
+            hints: None,
+        }))
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Terms)) -> Self {
+        change(Arc::make_mut(&mut self.0));
+        self
+    }
+
+    pub(crate) fn effect(&self) -> Effect {
+        match (&self.0.kind, &self.0.probe) {
+            (Kind::Read, _) => Effect::Read,
+            (Kind::IdempotentWrite, _) => Effect::IdempotentWrite,
+            (Kind::KeyedWrite(contract), probe) => Effect::KeyedWrite {
+                remembered_for: contract.remembered_for(),
+                lapsed: if probe.is_some() { Lapsed::Probe } else { Lapsed::Stop },
+            },
+            (Kind::UnprotectedWrite, Some(_)) => Effect::ProbedWrite,
+            (Kind::UnprotectedWrite, None) => Effect::UnprotectedWrite,
+            (Kind::NeverResend, _) => Effect::NeverResend,
+        }
+    }
+
+    /// Whether the operation changes anything. [`never_resend`](Self::never_resend) says nothing about that, so the method does.
+    pub(crate) fn is_write(&self, method: &Method) -> bool {
+        match self.0.kind {
+            Kind::Read => false,
+            Kind::IdempotentWrite | Kind::KeyedWrite(_) | Kind::UnprotectedWrite => true,
+            Kind::NeverResend => Effect::of_method(method).is_write(),
+        }
+    }
+
+    pub(crate) fn contract(&self) -> Option<&KeyContract> {
+        match &self.0.kind {
+            Kind::KeyedWrite(contract) => Some(contract),
+            Kind::Read | Kind::IdempotentWrite | Kind::UnprotectedWrite | Kind::NeverResend => None,
+        }
+    }
+
+    pub(crate) fn probe(&self) -> Option<&dyn StatusProbe> {
+        self.0.probe.as_deref()
+    }
+
+    pub(crate) fn settling_time(&self) -> Duration {
+        self.0.settling
+    }
+
+    pub(crate) fn name(&self) -> Option<&Cow<'static, str>> {
+        self.0.name.as_ref()
+    }
+
+    pub(crate) fn owner(&self) -> Option<&str> {
+        self.0.owner.as_deref()
+    }
+
+    pub(crate) fn policy(&self) -> Option<RetryPolicy> {
+        self.0.policy
+    }
+
+    pub(crate) fn limit(&self) -> Option<Duration> {
+        self.0.limit
+    }
+
+    pub(crate) fn deadline_covers(&self) -> DeadlineCovers {
+        self.0.deadline_covers
+    }
+
+    pub(crate) fn attempt_limit(&self) -> Option<Duration> {
+        self.0.attempt_limit
+    }
+
+    pub(crate) fn most_body(&self) -> Option<usize> {
+        self.0.most_body
+    }
+
+    pub(crate) fn trusts_refusal(&self, status: StatusCode) -> bool {
+        self.0.trusted_refusals.contains(status)
+    }
+
+    pub(crate) fn hints(&self) -> Option<HintSources> {
+        self.0.hints
+    }
+
+    pub(crate) fn classify(&self, answer: &Answer<'_>) -> Option<Verdict> {
+        self.0.classifier.as_ref().and_then(|classify| classify(answer))
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("effect", &self.effect())
+            .field("name", &self.0.name)
+            .field("owner", &self.0.owner)
+            .field("limit", &self.0.limit)
+            .field("attempt_limit", &self.0.attempt_limit)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An answer as a classifier sees it: status, headers, and the body when [`Endpoint::reading_body`] has read it.
+pub struct Answer<'a> {
+    status: StatusCode,
+    headers: &'a HeaderMap,
+    body: Option<&'a [u8]>,
+}
+
+impl<'a> Answer<'a> {
+    pub(crate) const fn new(status: StatusCode, headers: &'a HeaderMap, body: Option<&'a [u8]>) -> Self {
+        Self { status, headers, body }
+    }
+
+    /// The status.
+    #[must_use]
+    pub const fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The headers.
+    #[must_use]
+    pub const fn headers(&self) -> &'a HeaderMap {
+        self.headers
+    }
+
+    /// The body, when the endpoint reads bodies and this one was short enough.
+    #[must_use]
+    pub const fn body(&self) -> Option<&'a [u8]> {
+        self.body
+    }
+}
+
+impl fmt::Debug for Answer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer").field("status", &self.status).finish_non_exhaustive()
+    }
+}
+
+/// What an answer means at an endpoint, in the endpoint's own reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Verdict {
+    /// The operation's result, whatever the status.
+    Final,
+    /// Trying again can help, if something protects the effect.
+    Resendable,
+    /// The first copy of a keyed write is still being processed: wait, then send with the same key.
+    KeyInUse,
+    /// The server asks not to be sent this again.
+    Forbidden,
+}

@@ -1,0 +1,9 @@
+//! What the caller states about requests: what sending one again does, what protects it, whom to ask about it.
+
+pub(crate) mod catalog;
+pub(crate) mod endpoint;
+pub(crate) mod hints;
+pub(crate) mod path_template;
+pub mod presets;
+pub(crate) mod probe;
+pub(crate) mod status_url;

@@ -1,0 +1,302 @@
+//! Every span, event, metric and field name. Nothing else in this crate mentions tracing or metrics.
+//!
+//! Why it is one place: what a log line may say is a promise in two directions. People match on names and levels, so they are constants,
+//! listed in `docs/telemetry.md` and pinned by tests; and nobody may find a secret in a line, so only this module writes lines.
+//!
+//! * **Span** `operation`, one per operation, with what all its lines share: endpoint, method, scheme, host, port, correlation id. Its level
+//!   is WARN, that of its loudest event: a filter that lets an event through lets through what the event is about.
+//! * **Events**: `attempt` for each attempt, and one for each decision: `resend` (when the budget has paid), `probe`, or `end`.
+//! * **Levels**: `resend` is INFO. `end` is WARN when the outcome is unknown, for unmarked writes too, and when a stop came after a resend;
+//!   `abandoned` is WARN for a write that may have been processed. All others are DEBUG. No setting changes a level: filters are the subscriber's business.
+//! * **Never**, in no event: keys (a keyed hash of eight digits stands in), header values, bodies, URL query, userinfo or fragment. The path
+//!   only by [`SafeRetry::with_path_in_logs`](crate::SafeRetry::with_path_in_logs).
+//!
+//! Where nobody listens to spans and events nothing is formatted and nothing is allocated. The feature `metrics` costs each operation a few
+//! small allocations for labels, with a recorder or without: the facade does not tell.
+
+#[cfg(feature = "metrics")]
+mod meters;
+#[cfg_attr(not(any(feature = "tracing", feature = "metrics")), expect(dead_code, reason = "nobody speaks these words then"))]
+#[cfg_attr(any(feature = "tracing", feature = "metrics"), allow(dead_code, reason = "some words only one of the two speaks"))]
+mod names;
+mod observer;
+#[cfg(feature = "tracing")]
+mod spans;
+
+use std::time::Duration;
+
+use http::Method;
+use reqwest::{Request, Url};
+use tokio::time::Instant;
+
+pub use observer::{Decided, Observer};
+
+use crate::{
+    contract::endpoint::Endpoint,
+    operation::attempt::Attempt,
+    operation::plan::Plan,
+    outcome::report::{AttemptRecord, Outcome, ProbeRecord, RetryReport},
+    policy::{Decision, Evidence, ResendPermit, Situation, StopReason},
+    request::deadline::Deadline,
+    request::origin::Origin,
+    response::drain::Drained,
+};
+
+use observer::Observers;
+
+/// What the owner of a client wants to be told.
+#[derive(Clone, Default)]
+pub(crate) struct Telemetry {
+    observers: Observers,
+    path_in_logs: Detail,
+    origin_in_metrics: Detail,
+}
+
+/// Whether something is told that may be too much.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Detail {
+    #[default]
+    Hidden,
+    Shown,
+}
+
+impl Telemetry {
+    pub(crate) fn add(&mut self, observer: impl Observer) {
+        self.observers.add(observer);
+    }
+
+    pub(crate) fn show_path_in_logs(&mut self) {
+        self.path_in_logs = Detail::Shown;
+    }
+
+    pub(crate) fn show_origin_in_metrics(&mut self) {
+        self.origin_in_metrics = Detail::Shown;
+    }
+
+    /// Whether every operation has to keep a record, because somebody will be told.
+    pub(crate) fn wants_records(&self) -> bool {
+        !self.observers.is_empty()
+    }
+
+    /// A request was used wrongly, and nothing was sent.
+    pub(crate) fn misused(&self, report: &RetryReport) {
+        #[cfg(feature = "tracing")]
+        spans::misused(report);
+        self.observers.tell(|observer| observer.ended(report));
+    }
+}
+
+/// Gives the metrics their descriptions and units.
+pub(crate) fn describe() {
+    #[cfg(feature = "metrics")]
+    meters::describe();
+}
+
+/// The span of an operation.
+#[derive(Clone)]
+pub(crate) struct Span {
+    #[cfg(feature = "tracing")]
+    span: tracing::Span,
+}
+
+impl Span {
+    /// Runs the operation inside its span.
+    pub(crate) fn cover<T>(self, operation: impl Future<Output = T>) -> impl Future<Output = T> {
+        #[cfg(feature = "tracing")]
+        let operation = tracing::Instrument::instrument(operation, self.span);
+        operation
+    }
+}
+
+/// One operation as it is watched.
+///
+/// Dropped before its end it tells that, too: a caller that gave up is the most common reason why a log breaks off.
+pub(crate) struct Watched<'a> {
+    /// Absent for requests that are left alone.
+    telemetry: Option<&'a Telemetry>,
+    plan: &'a Plan<'a>,
+    span: Span,
+    #[cfg(feature = "metrics")]
+    meters: Option<meters::Meters>,
+    sends: u32,
+    progress: Progress,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    /// Attempts may follow, and one may be on its way.
+    Open(Evidence),
+    Ended,
+}
+
+/// How an operation ended.
+#[derive(Clone, Copy)]
+#[cfg_attr(not(feature = "tracing"), allow(dead_code, reason = "only a log line tells all of it"))]
+pub(crate) struct End<'a> {
+    pub(crate) stop: StopReason,
+    pub(crate) outcome: Outcome,
+    pub(crate) last: Option<&'a Attempt>,
+    pub(crate) started: Instant,
+    /// Present where somebody asked for it.
+    pub(crate) report: Option<&'a RetryReport>,
+}
+
+#[cfg_attr(not(all(feature = "tracing", feature = "metrics")), expect(unused_variables, reason = "the two are told different things"))]
+impl<'a> Watched<'a> {
+    pub(crate) fn new(plan: &'a Plan<'a>, request: &Request) -> Self {
+        let telemetry = plan.telemetry;
+        Self {
+            telemetry,
+            plan,
+            span: Span {
+                #[cfg(feature = "tracing")]
+                span: telemetry.map_or_else(tracing::Span::none, |telemetry| spans::operation(plan, telemetry, request)),
+            },
+            #[cfg(feature = "metrics")]
+            meters: telemetry.map(|telemetry| meters::Meters::of(plan, telemetry, request)),
+            sends: 0,
+            progress: Progress::Open(Evidence::Unprocessed),
+        }
+    }
+
+    pub(crate) fn span(&self) -> Span {
+        self.span.clone()
+    }
+
+    /// An attempt goes out.
+    pub(crate) fn sending(&mut self) {
+        self.sends = self.sends.saturating_add(1);
+        self.progress = Progress::Open(Evidence::Unknown);
+        #[cfg(feature = "metrics")]
+        self.meter(|meters| meters.attempt());
+    }
+
+    /// An attempt came back; this is the worst that is known about all of them.
+    pub(crate) fn attempted(&mut self, attempt: &Attempt, evidence: Evidence, until: Deadline) {
+        self.progress = Progress::Open(evidence);
+        #[cfg(feature = "tracing")]
+        if self.telemetry.is_some() {
+            spans::attempt(self.plan, self.sends, attempt, until);
+        }
+        #[cfg(feature = "metrics")]
+        self.meter(|meters| meters.attempted(attempt));
+    }
+
+    /// Something was decided about the attempt of this record.
+    pub(crate) fn decided(&self, method: &Method, url: &Url, record: Option<&AttemptRecord>, situation: &Situation, decision: &Decision) {
+        let (Some(telemetry), Some(attempt)) = (self.telemetry, record) else { return };
+        if telemetry.observers.is_empty() {
+            return;
+        }
+        let decided = Decided {
+            method,
+            origin: Origin::of(url),
+            endpoint: self.plan.endpoint.as_ref().and_then(Endpoint::name).map(AsRef::as_ref),
+            correlation: self.plan.correlation.as_ref(),
+            attempt,
+            situation,
+            decision,
+        };
+        telemetry.observers.tell(|observer| observer.decided(&decided));
+    }
+
+    /// A resend is decided and paid for.
+    pub(crate) fn resending(&self, permit: &ResendPermit, until: Deadline) {
+        #[cfg(feature = "tracing")]
+        if self.telemetry.is_some() {
+            spans::resend(self.plan, self.sends, permit, until);
+        }
+        #[cfg(feature = "metrics")]
+        self.meter(|meters| meters.resend(self.plan, permit));
+    }
+
+    /// A probe is decided and paid for.
+    pub(crate) fn probing(&self, pause: Duration, until: Deadline) {
+        #[cfg(feature = "tracing")]
+        if self.telemetry.is_some() {
+            spans::probe(self.plan, self.sends, pause, until);
+        }
+        #[cfg(feature = "metrics")]
+        self.meter(|meters| meters.pause(self.plan, pause));
+    }
+
+    /// A probe has answered; absence clears what was unknown.
+    pub(crate) fn probed(&mut self, probe: &ProbeRecord, evidence: Evidence) {
+        self.progress = Progress::Open(evidence);
+        #[cfg(feature = "tracing")]
+        if self.telemetry.is_some() {
+            spans::probed(probe);
+        }
+        #[cfg(feature = "metrics")]
+        self.meter(|meters| meters.probed(probe));
+    }
+
+    /// The connection of a response was given back, or not.
+    pub(crate) fn drained(&self, drained: Drained) {
+        #[cfg(feature = "metrics")]
+        self.meter(|meters| meters.drained(drained));
+    }
+
+    /// The operation is over.
+    pub(crate) fn ended(&mut self, end: &End<'_>) {
+        self.progress = Progress::Ended;
+        let Some(telemetry) = self.telemetry else { return };
+        #[cfg(feature = "tracing")]
+        spans::end(self.plan, &self.span.span, self.sends, end);
+        #[cfg(feature = "metrics")]
+        self.meter(|meters| meters.ended(self.plan, end));
+        if let Some(report) = end.report {
+            telemetry.observers.tell(|observer| observer.ended(report));
+        }
+    }
+
+    /// Nobody waits for the operation any more. A read has nothing to lose.
+    fn abandoned(&self, evidence: Evidence) {
+        let evidence = if self.plan.is_write { evidence } else { Evidence::Unprocessed };
+        // Whoever drops the operation stands outside of its span.
+        #[cfg(feature = "tracing")]
+        self.span.span.in_scope(|| spans::abandoned(self.sends, evidence));
+        #[cfg(feature = "metrics")]
+        self.meter(|meters| meters.abandoned(evidence));
+    }
+
+    #[cfg(feature = "metrics")]
+    fn meter(&self, tell: impl FnOnce(&meters::Meters)) {
+        if let Some(meters) = &self.meters {
+            tell(meters);
+        }
+    }
+}
+
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        if let (Progress::Open(evidence), Some(_)) = (self.progress, self.telemetry) {
+            self.abandoned(evidence);
+        }
+    }
+}
+
+#[cfg(feature = "tracing")]
+impl End<'_> {
+    /// The attempt whose result is the operation's; a probe's finding replaces it.
+    fn deciding(&self) -> Option<&Attempt> {
+        self.last.filter(|_| self.outcome != Outcome::Reconciled)
+    }
+
+    fn status(&self) -> Option<http::StatusCode> {
+        self.deciding().and_then(|attempt| attempt.status)
+    }
+
+    fn cause(&self) -> Option<crate::outcome::report::Cause> {
+        self.deciding().map(|attempt| attempt.cause)
+    }
+
+    /// Somebody may have to look: nobody knows what happened, or sending again did not bring an answer.
+    fn is_alarming(&self, sends: u32) -> bool {
+        let unknown = match self.outcome {
+            Outcome::Unknown | Outcome::AnsweredAfterUnknown => true,
+            Outcome::Answered | Outcome::Reconciled | Outcome::Unprocessed => false,
+        };
+        unknown || (sends > 1 && self.stop != StopReason::AnswerIsFinal)
+    }
+}

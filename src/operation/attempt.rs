@@ -1,0 +1,242 @@
+//! One attempt: its own extensions, its time limit, and what its result means.
+//!
+//! Attempts must not see each other: what one leaves in its extensions, or what its limit cuts, is none of the next one's business. So
+//! each gets its own here, and comes back as plain facts. Whether another follows is not known here.
+
+use std::{
+    error::Error as StdError,
+    time::{Duration, SystemTime},
+};
+
+use http::{Extensions, HeaderMap, StatusCode};
+use reqwest::{Request, Response};
+use reqwest_middleware::{Error, Next};
+use tokio::time::{Instant, timeout_at};
+
+use crate::{
+    contract::endpoint::{Answer, Endpoint, Verdict},
+    contract::hints::Veto,
+    operation::plan::Plan,
+    outcome::report::{Cause, TimeLimit},
+    policy::{Evidence, InvalidHint, KeyAnswer, Signal},
+    proof::errors,
+    proof::witness::{SendSlot, Watch},
+    request::deadline::Deadline,
+    response::body::{self, Loss, Read},
+};
+
+/// What one attempt left behind.
+pub(crate) struct Attempt {
+    pub(crate) held: Held,
+    pub(crate) signal: Signal,
+    pub(crate) evidence: Evidence,
+    pub(crate) cause: Cause,
+    pub(crate) status: Option<StatusCode>,
+    pub(crate) hint: Option<Result<Duration, InvalidHint>>,
+    /// What the answer says about the key it was sent under.
+    pub(crate) key_answer: Option<KeyAnswer>,
+    pub(crate) started: Instant,
+    /// When the head arrived or the attempt failed.
+    pub(crate) ended: Instant,
+    /// What the next pause counts from: the end of the attempt, or of the probe after it.
+    pub(crate) waits_from: Instant,
+    /// What the inner middlewares left in this attempt's extensions.
+    pub(crate) extensions: Extensions,
+}
+
+/// What there is to hand back.
+pub(crate) enum Held {
+    Response(Response),
+    /// There was a response; its connection was given back before a pause.
+    GivenBack,
+    Error(Error),
+    TimedOut(TimeLimit),
+    /// The head arrived, the body did not: with the transport's error, unless a limit of ours cut it.
+    BodyLost(Result<reqwest::Error, TimeLimit>),
+    /// The request could not be supplied once more.
+    Unsupplied(Box<dyn StdError + Send + Sync>),
+}
+
+/// What the answers before this one said.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TooEarly {
+    /// None of them was a 425.
+    Unheard,
+    /// One was. RFC 8470 §5.2 allows one automatic repeat, so the next one is final.
+    Heard,
+}
+
+/// Whether these extensions belong to an attempt of a `SafeRetry` further out.
+pub(crate) fn is_inside(extensions: &Extensions) -> bool {
+    extensions.get::<SendSlot>().is_some()
+}
+
+/// Fresh extensions for a request of our own, which no inner `SafeRetry` shall resend.
+pub(crate) fn inside() -> Extensions {
+    let mut extensions = Extensions::new();
+    extensions.insert(SendSlot::new(Watch::Errors));
+    extensions
+}
+
+/// Sends once. The attempt gets the shorter of its own limit and the time left, and its own clone of the extensions.
+pub(crate) async fn send(
+    plan: &Plan<'_>,
+    request: Request,
+    extensions: &Extensions,
+    next: Next<'_>,
+    deadline: Deadline,
+    too_early: TooEarly,
+) -> Attempt {
+    let started = Instant::now();
+    let until = plan.attempt_limit.map_or(Deadline::NONE, Deadline::after).earlier(deadline);
+    let limit = Limit { until, is: if until == deadline { TimeLimit::Deadline } else { TimeLimit::Attempt } };
+
+    let slot = SendSlot::new(plan.watch());
+    let mut own = extensions.clone();
+    own.insert(slot.clone());
+    let sent = next.run(request, &mut own);
+    let result = match until.instant() {
+        Some(instant) => timeout_at(instant, sent).await.map_err(|_| limit.is),
+        None => Ok(sent.await),
+    };
+    own.remove::<SendSlot>();
+    let ended = Instant::now();
+
+    let mut attempt = Attempt {
+        held: Held::TimedOut(limit.is),
+        signal: Signal::Failed,
+        evidence: Evidence::Unknown,
+        cause: Cause::TimedOut(limit.is),
+        status: None,
+        hint: None,
+        key_answer: None,
+        started,
+        ended,
+        waits_from: ended,
+        extensions: own,
+    };
+    match result {
+        Ok(Ok(response)) => attempt.answered(plan, response, limit, &slot, too_early).await,
+        Ok(Err(error)) => attempt.failed(error, &slot),
+        Err(_) => attempt.evidence = slot.verdict().unwrap_or(Evidence::Unknown),
+    }
+    attempt
+}
+
+/// The limit one attempt runs under, and whose it is.
+#[derive(Clone, Copy)]
+struct Limit {
+    until: Deadline,
+    is: TimeLimit,
+}
+
+impl Attempt {
+    async fn answered(&mut self, plan: &Plan<'_>, response: Response, limit: Limit, slot: &SendSlot, too_early: TooEarly) {
+        let status = response.status();
+        let endpoint = plan.endpoint.as_ref();
+        self.hint = plan.hints.wait(response.headers(), SystemTime::now());
+        self.cause = Cause::Status;
+        self.status = Some(status);
+        // An answer from behind a redirect speaks for the last hop only; the first one may have acted.
+        let refused = endpoint.is_some_and(|endpoint| endpoint.trusts_refusal(status));
+        let evidence = if refused { Evidence::Unprocessed } else { Evidence::of_status(status) };
+        self.evidence = if evidence == Evidence::Unprocessed { refusal(slot, &response) } else { evidence };
+
+        let most = endpoint.and_then(Endpoint::most_body);
+        let read = match most {
+            Some(most) => Box::pin(body::read(response, most, limit.until)).await,
+            None => Read::TooLong(response),
+        };
+        match read {
+            Read::Whole { response, body } => {
+                (self.signal, self.key_answer) = meaning(plan, status, response.headers(), Some(&body), too_early);
+                self.held = Held::Response(response);
+            }
+            Read::TooLong(response) => {
+                (self.signal, self.key_answer) = meaning(plan, status, response.headers(), None, too_early);
+                self.held = Held::Response(response);
+            }
+            Read::Lost(lost) => {
+                let (signal, key_answer) = meaning(plan, status, &lost.head.headers, None, too_early);
+                self.key_answer = key_answer;
+                self.signal = match signal {
+                    Signal::Final(status) => Signal::BodyLost(status),
+                    Signal::Answered(status) if !plan.policy.statuses().contains(status) => Signal::BodyLost(status),
+                    open => open,
+                };
+                self.waits_from = Instant::now();
+                (self.cause, self.held) = match (lost.loss, lost.error) {
+                    (Loss::Transport, Some(error)) => (Cause::BodyLost, Held::BodyLost(Ok(error))),
+                    (Loss::Transport | Loss::TimeUp, _) => (Cause::TimedOut(limit.is), Held::BodyLost(Err(limit.is))),
+                };
+            }
+        }
+    }
+
+    fn failed(&mut self, error: Error, slot: &SendSlot) {
+        match &error {
+            Error::Reqwest(transport) => {
+                self.cause = errors::cause(transport);
+                self.status = transport.status();
+                self.signal = match (self.status, errors::is_broken(transport)) {
+                    // An inner middleware made an error of an answer.
+                    (Some(status), _) => Signal::Answered(status),
+                    (None, true) => Signal::Broken,
+                    (None, false) => Signal::Failed,
+                };
+            }
+            Error::Middleware(_) => {
+                self.cause = Cause::Middleware;
+                self.signal = Signal::Broken;
+            }
+        }
+        self.evidence = slot.verdict().unwrap_or(Evidence::Unknown);
+        self.held = Held::Error(error);
+    }
+}
+
+/// What an answer means here: the replay marker first, then the endpoint's verdict, then its key contract, then the
+/// server's veto, last the policy's statuses. A veto also ends the wait for a key in use: the server knows what would come of it.
+fn meaning(
+    plan: &Plan<'_>,
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: Option<&[u8]>,
+    too_early: TooEarly,
+) -> (Signal, Option<KeyAnswer>) {
+    let endpoint = plan.endpoint.as_ref();
+    let key_answer = endpoint.and_then(Endpoint::contract).and_then(|contract| contract.answer(status, headers));
+    let verdict = || endpoint.and_then(|endpoint| endpoint.classify(&Answer::new(status, headers, body)));
+    let veto = || plan.hints.veto(headers);
+    let signal = match key_answer {
+        Some(KeyAnswer::Replayed) => Signal::Final(status),
+        Some(KeyAnswer::InUse | KeyAnswer::Mismatch) | None => match (verdict(), key_answer) {
+            (Some(Verdict::Final), _) => Signal::Final(status),
+            (Some(Verdict::Resendable), _) => Signal::Resendable(status),
+            (Some(Verdict::KeyInUse), _) => Signal::KeyInUse,
+            (Some(Verdict::Forbidden), _) => Signal::Forbidden,
+            (None, Some(KeyAnswer::InUse)) if veto() == Some(Veto::Forbid) => Signal::Forbidden,
+            (None, Some(KeyAnswer::InUse)) => Signal::KeyInUse,
+            (None, Some(KeyAnswer::Mismatch)) => Signal::Final(status),
+            (None, None) if status == StatusCode::TOO_EARLY && too_early == TooEarly::Heard => Signal::Final(status),
+            (None, _) => match veto() {
+                // A veto speaks about failures: it makes no success out of a refusal, and no refusal out of a success.
+                Some(Veto::Forbid) if plan.policy.statuses().contains(status) => Signal::Forbidden,
+                Some(Veto::Resend) if status.is_client_error() || status.is_server_error() => Signal::Resendable(status),
+                Some(Veto::Forbid | Veto::Resend) | None => Signal::Answered(status),
+            },
+        },
+    };
+    (signal, key_answer)
+}
+
+/// What an answer that refuses the request proves. Where nobody counted redirects, an answer from the network proves nothing, not even one
+/// that has the request's own URL: a 303 may lead a POST that was processed back to the page it was sent to. Mocks follow no redirect.
+fn refusal(slot: &SendSlot, response: &Response) -> Evidence {
+    slot.refusal(response.status()).unwrap_or_else(|| {
+        // What reqwest says when a response was built by hand without a URL. One from the network has a URL, and mostly an address as well;
+        // not on a Unix socket.
+        let by_hand = response.remote_addr().is_none() && response.url().host_str() == Some("no.url.provided.local");
+        if by_hand { Evidence::Unprocessed } else { Evidence::Unknown }
+    })
+}

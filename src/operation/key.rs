@@ -1,0 +1,114 @@
+//! The key of one operation: found, checked or made before the first attempt, and the same on every one.
+//!
+//! A new key for a resend would be a new operation. So the key is settled once, before anything is sent, and keeps the age it had before.
+
+use std::time::{Duration, SystemTime};
+
+use http::{HeaderMap, HeaderName};
+use reqwest::Request;
+
+use crate::{
+    outcome::error::Misuse,
+    policy::{IdempotencyKey, KeyContract, KeySource},
+};
+
+/// The key an operation is sent with.
+pub(crate) struct OperationKey {
+    key: IdempotencyKey,
+    /// The key's header and its companion: what must be the same on every attempt, and belongs to no other request.
+    headers: Vec<HeaderName>,
+    /// When the key was first sent: by an earlier operation, or by this one.
+    first_use: SystemTime,
+    /// Time from the key's first use to the start of this operation.
+    age: Duration,
+}
+
+impl OperationKey {
+    /// Settles the key of a request and writes it into the headers. The caller's own header is kept as it was written.
+    ///
+    /// # Errors
+    /// [`Misuse`], before anything is sent: a key without a contract, none where the caller must bring one, a malformed one, several, or
+    /// one that the server may have forgotten.
+    pub(crate) fn settle(
+        request: &mut Request,
+        contract: Option<&KeyContract>,
+        given: Option<&IdempotencyKey>,
+    ) -> Result<Option<Self>, Misuse> {
+        let Some(contract) = contract else {
+            return if given.is_some() { Err(Misuse::KeyWithoutContract) } else { Ok(None) };
+        };
+        let written = written(contract, request.headers())?;
+        let key = match (written.as_ref(), given, contract.source()) {
+            (Some(written), Some(given), _) if written != given => return Err(Misuse::SeveralKeys),
+            // The extension knows when the key was first used, the header does not.
+            (_, Some(given), _) => given.clone(),
+            (Some(written), None, _) => written.clone(),
+            (None, None, KeySource::Generate) => IdempotencyKey::random(),
+            (None, None, KeySource::CallerMust) => return Err(Misuse::MissingKey),
+        };
+        let now = SystemTime::now();
+        let first_use = key.first_use().unwrap_or(now);
+        let age = now.duration_since(first_use).unwrap_or_default();
+        if age >= contract.remembered_for() {
+            return Err(Misuse::KeyExpired);
+        }
+        let mut headers = vec![contract.header().clone()];
+        let value = contract.encode(&key).map_err(Misuse::InvalidKey)?;
+        if written.is_none() {
+            request.headers_mut().insert(contract.header(), value);
+        }
+        if let Some((name, value)) = contract.first_sent(first_use) {
+            request.headers_mut().entry(&name).or_insert(value);
+            headers.push(name);
+        }
+        Ok(Some(Self { key, headers, first_use, age }))
+    }
+
+    pub(crate) fn key(&self) -> &IdempotencyKey {
+        &self.key
+    }
+
+    /// The key with the time of its first use, for an operation that carries on where this one ended.
+    pub(crate) fn once_used(&self) -> IdempotencyKey {
+        self.key.clone().first_used(self.first_use)
+    }
+
+    pub(crate) fn headers(&self) -> &[HeaderName] {
+        &self.headers
+    }
+
+    /// The key's age this long after the start of the operation. The monotonic clock stands still while a machine sleeps, and the server
+    /// goes on forgetting: the wall clock counts where it tells more.
+    pub(crate) fn age_after(&self, elapsed: Duration) -> Duration {
+        self.age.saturating_add(elapsed).max(self.first_use.elapsed().unwrap_or_default())
+    }
+
+    /// Whether the key says of itself that an earlier operation sent it.
+    pub(crate) fn was_used_before(&self) -> bool {
+        self.key.first_use().is_some()
+    }
+}
+
+fn written(contract: &KeyContract, headers: &HeaderMap) -> Result<Option<IdempotencyKey>, Misuse> {
+    if headers.get_all(contract.header()).iter().nth(1).is_some() {
+        return Err(Misuse::SeveralKeys);
+    }
+    contract.find(headers).transpose().map_err(Misuse::InvalidKey)
+}
+
+#[cfg(test)]
+mod tests {
+    use reqwest::Method;
+
+    use super::*;
+
+    #[test]
+    fn a_key_ages_while_the_machine_sleeps() {
+        let mut request = Request::new(Method::POST, "https://api.example/".parse().unwrap());
+        let hour = Duration::from_secs(60 * 60);
+        let fresh = OperationKey::settle(&mut request, Some(&KeyContract::STRIPE), None).unwrap().unwrap();
+        assert!((hour..2 * hour).contains(&fresh.age_after(hour)));
+        let slept = OperationKey { first_use: SystemTime::now() - hour, ..fresh };
+        assert!((hour..2 * hour).contains(&slept.age_after(Duration::ZERO)));
+    }
+}

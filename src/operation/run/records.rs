@@ -1,0 +1,74 @@
+//! What the report will tell: a line for each attempt, written when it is decided about.
+//!
+//! The report has to be true in the end, not only when it is written: what was decided and then not done is taken back.
+
+use super::Run;
+use crate::{
+    contract::endpoint::Endpoint,
+    operation::attempt::Attempt,
+    outcome::report::{AttemptRecord, Outcome, Record, RetryReport},
+    policy::{Decision, KeyAnswer, Situation, StopReason},
+    request::origin::Origin,
+};
+
+impl Run<'_> {
+    /// Notes the attempt that was decided about; later decisions about it (after probes) add to its record.
+    pub(super) fn record(&mut self, attempt: &Attempt, situation: &Situation, decision: &Decision) {
+        let (pause, resend) = match decision {
+            Decision::Resend(permit) => (Some(permit.pause()), Some(permit.reason())),
+            Decision::Probe(pause) => (Some(*pause), None),
+            Decision::Return | Decision::Stop(_) => (None, None),
+        };
+        if let Some(last) = self.attempts.last_mut().filter(|last| last.number == self.sends) {
+            last.pause = last.pause.max(pause);
+            last.resend = resend;
+            return;
+        }
+        self.attempts.push(AttemptRecord {
+            number: self.sends,
+            started: attempt.started.saturating_duration_since(self.started),
+            took: attempt.ended.saturating_duration_since(attempt.started),
+            signal: attempt.signal,
+            status: attempt.status,
+            evidence: attempt.evidence,
+            cause: attempt.cause,
+            hint: attempt.hint.and_then(Result::ok),
+            time_left: situation.time_left,
+            pause,
+            resend,
+        });
+    }
+
+    /// A resend that was decided and never sent, for want of budget, time or body, is none in the report.
+    pub(super) fn forget_unsent(&mut self) {
+        let sends = self.sends;
+        let asked = self.probe_records.iter().any(|probe| probe.after_attempt == sends);
+        if let Some(last) = self.attempts.last_mut() {
+            last.resend = None;
+            last.pause = last.pause.filter(|_| asked);
+        }
+    }
+
+    pub(super) fn report(&self, attempt: &Attempt, stop: StopReason, outcome: Outcome) -> RetryReport {
+        self.report_as(stop, outcome, attempt.key_answer)
+    }
+
+    pub(super) fn report_as(&self, stop: StopReason, outcome: Outcome, key_answer: Option<KeyAnswer>) -> RetryReport {
+        RetryReport::new(Record {
+            method: self.method.clone(),
+            origin: Origin::of(&self.url),
+            endpoint: self.plan.endpoint.as_ref().and_then(Endpoint::name).cloned(),
+            correlation: self.plan.correlation.clone(),
+            attempts: self.attempts.clone(),
+            probes: self.probe_records.clone(),
+            stop,
+            outcome,
+            evidence: self.evidence,
+            hint: self.hint,
+            key: self.key().filter(|_| self.sends > 0),
+            key_answer,
+            took: self.started.elapsed(),
+            time_left: self.plan.deadline.time_left(),
+        })
+    }
+}

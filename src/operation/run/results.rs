@@ -1,0 +1,230 @@
+//! The results table: what an operation ends with, and who is told.
+//!
+//! Every way out of the loop leads through here, so that no caller, slot or observer is forgotten. What is decided here is only how to say
+//! it: who gets the transport's own error, and who must learn that a write may have happened.
+
+use std::{mem, time::Duration};
+
+use http::{Extensions, StatusCode};
+use reqwest::{Request, Response};
+use reqwest_middleware::{Error, Result};
+use tokio::time::Instant;
+
+use super::{HeldBack, Run, probing::Look};
+use crate::{
+    contract::endpoint::DeadlineCovers,
+    observe::{End, Telemetry},
+    operation::attempt::{Attempt, Held},
+    operation::supply::Supply,
+    outcome::error::{Failure, FailureSource, Misuse, RetryError},
+    outcome::report::{Outcome, Record, ReportSlot, RetryReport, TimeLimit},
+    policy::{Evidence, IdempotencyKey, KeyAnswer, Signal, StopReason},
+    request::origin::Origin,
+    response::body,
+};
+
+impl Run<'_> {
+    /// Ends the operation: an unknown write that can be asked about is asked about once more, free of the budget.
+    pub(super) async fn stop(mut self, attempt: Attempt, supply: &Supply, reason: StopReason) -> Result<Response> {
+        self.forget_unsent();
+        if reason != StopReason::ProbeUndecided && self.plan.is_write && self.evidence == Evidence::Unknown && self.plan.has_probe() {
+            let until = self.last_look_until();
+            match self.look(attempt.ended, supply, until).await {
+                Look::Applied(response) => return self.reconciled(attempt, response),
+                Look::Absent => self.evidence = Evidence::Unprocessed,
+                Look::InProgress { .. } | Look::Undecided => {}
+            }
+        }
+        self.finish(attempt, reason)
+    }
+
+    /// The answer is final: no resend could improve it.
+    pub(super) fn answered(mut self, attempt: Attempt) -> Result<Response> {
+        if let Some(account) = self.plan.account {
+            account.accepted(Instant::now());
+        }
+        self.forget_unsent();
+        self.finish(attempt, StopReason::AnswerIsFinal)
+    }
+
+    /// The probe found the operation applied: its response is the answer.
+    pub(super) fn reconciled(mut self, attempt: Attempt, response: Response) -> Result<Response> {
+        let report = self.report(&attempt, StopReason::AnswerIsFinal, Outcome::Reconciled);
+        self.ended(StopReason::AnswerIsFinal, Outcome::Reconciled, Some(&attempt), Some(&report));
+        self.hand_back(attempt.extensions, response, Some(report), Shown::Everywhere)
+    }
+
+    /// Every cell of the results table.
+    fn finish(mut self, mut attempt: Attempt, reason: StopReason) -> Result<Response> {
+        let outcome = self.outcome(&attempt, reason);
+        let told = !self.attempts.is_empty();
+        let uneventful = self.sends <= 1 && reason == StopReason::AnswerIsFinal || self.plan.is_left_alone();
+        let held = mem::replace(&mut attempt.held, Held::GivenBack);
+        if let Held::Response(response) = held {
+            let report = told.then(|| self.report(&attempt, reason, outcome));
+            self.ended(reason, outcome, Some(&attempt), report.as_ref());
+            return self.hand_back(attempt.extensions, response, report, if uneventful { Shown::InSlot } else { Shown::Everywhere });
+        }
+        let report = self.report(&attempt, reason, outcome);
+        self.ended(reason, outcome, Some(&attempt), Some(&report));
+        self.fill(&report);
+        let error = self.error(held, &attempt, report);
+        *self.extensions = attempt.extensions;
+        Err(error)
+    }
+
+    /// Who is told what: a request that nothing marks keeps the transport's own error, a marked write learns whether it may have happened.
+    fn error(&self, held: Held, attempt: &Attempt, report: RetryReport) -> Error {
+        let marked_write = self.plan.is_write && self.plan.endpoint.is_some();
+        let failure = |source| Failure::new(report, self.key(), attempt.status, source);
+        let by_evidence = |failure| match self.evidence {
+            Evidence::Unprocessed => RetryError::Unprocessed(failure),
+            Evidence::Unknown => RetryError::OutcomeUnknown(failure),
+        };
+        match held {
+            Held::Error(error @ Error::Middleware(_)) => error,
+            Held::Error(Error::Reqwest(error)) if marked_write => by_evidence(failure(Some(FailureSource::Transport(error)))).into(),
+            Held::Error(error @ Error::Reqwest(_)) => error,
+            Held::Unsupplied(error) => by_evidence(failure(Some(FailureSource::Supply(error)))).into(),
+            Held::BodyLost(cause) if marked_write => {
+                let failure = failure(cause.ok().map(FailureSource::Transport));
+                if matches!(attempt.signal, Signal::BodyLost(_)) {
+                    RetryError::BodyLost(failure).into()
+                } else {
+                    by_evidence(failure).into()
+                }
+            }
+            Held::BodyLost(Ok(error)) => Error::Reqwest(error),
+            Held::TimedOut(_) | Held::GivenBack | Held::Response(_) if marked_write => by_evidence(failure(None)).into(),
+            Held::TimedOut(TimeLimit::Deadline) if self.plan.is_write => match self.evidence {
+                Evidence::Unprocessed => RetryError::DeadlineExceeded(failure(None)).into(),
+                Evidence::Unknown => RetryError::OutcomeUnknown(failure(None)).into(),
+            },
+            Held::TimedOut(TimeLimit::Attempt) | Held::BodyLost(Err(TimeLimit::Attempt)) => {
+                RetryError::AttemptTimedOut(failure(None)).into()
+            }
+            Held::TimedOut(TimeLimit::Deadline | TimeLimit::Client)
+            | Held::BodyLost(Err(TimeLimit::Deadline | TimeLimit::Client))
+            | Held::GivenBack
+            | Held::Response(_) => RetryError::DeadlineExceeded(failure(None)).into(),
+        }
+    }
+
+    /// What is known. A read has no effect that could be unknown, so its answer is an answer.
+    fn outcome(&self, attempt: &Attempt, reason: StopReason) -> Outcome {
+        let echo = matches!(
+            attempt.status,
+            Some(StatusCode::NOT_FOUND | StatusCode::CONFLICT | StatusCode::GONE | StatusCode::PRECONDITION_FAILED)
+        );
+        // The marker proves whose result this is: the first copy's, and that was ours.
+        let echo = echo && attempt.key_answer != Some(KeyAnswer::Replayed);
+        let answered = attempt.status.is_some();
+        match (answered, reason) {
+            (true, StopReason::AnswerIsFinal) if echo && self.followed_unknown && self.plan.is_write => Outcome::AnsweredAfterUnknown,
+            (true, StopReason::AnswerIsFinal) => Outcome::Answered,
+            (true, _) if !self.plan.is_write => Outcome::Answered,
+            _ => self.outcome_by_evidence(),
+        }
+    }
+
+    fn outcome_by_evidence(&self) -> Outcome {
+        match self.evidence {
+            Evidence::Unprocessed => Outcome::Unprocessed,
+            Evidence::Unknown => Outcome::Unknown,
+        }
+    }
+
+    /// The deadline had passed before anything could be sent. With a key that was used before, that says nothing about then.
+    pub(super) fn nothing_sent(mut self) -> Result<Response> {
+        let report = self.end_unsent(StopReason::DeadlineTooNear);
+        Err(RetryError::DeadlineExceeded(Failure::new(report, self.key(), None, None)).into())
+    }
+
+    /// Nothing was sent, because the server asked others to wait for longer than this operation can.
+    pub(super) fn held_back(mut self, held_back: HeldBack) -> Result<Response> {
+        self.hint = Some(held_back.wait);
+        let report = self.end_unsent(held_back.limit);
+        Err(RetryError::CoolingDown(Failure::new(report, self.key(), None, None)).into())
+    }
+
+    /// Nothing was sent: the first attempt could not be supplied, or an old key lapsed in the cool-down before it.
+    pub(super) fn unsent(mut self, misuse: Misuse) -> Result<Response> {
+        self.end_unsent(StopReason::Misused);
+        Err(RetryError::Misused(misuse).into())
+    }
+
+    /// Tells everybody about an operation of which nothing was sent.
+    fn end_unsent(&mut self, stop: StopReason) -> RetryReport {
+        let report = self.report_as(stop, self.outcome_by_evidence(), None);
+        self.ended(stop, report.outcome(), None, Some(&report));
+        self.fill(&report);
+        report
+    }
+
+    fn hand_back(self, extensions: Extensions, mut response: Response, report: Option<RetryReport>, shown: Shown) -> Result<Response> {
+        *self.extensions = extensions;
+        if let Some(report) = report {
+            if let Some(slot) = &self.plan.slot {
+                slot.fill(report.clone());
+            }
+            if shown == Shown::Everywhere {
+                response.extensions_mut().insert(report);
+            }
+        }
+        Ok(match self.plan.deadline_covers {
+            DeadlineCovers::Body => body::bounded(response, self.plan.deadline),
+            DeadlineCovers::Head => response,
+        })
+    }
+
+    fn ended(&mut self, stop: StopReason, outcome: Outcome, last: Option<&Attempt>, report: Option<&RetryReport>) {
+        self.watched.ended(&End { stop, outcome, last, started: self.started, report });
+    }
+
+    fn fill(&self, report: &RetryReport) {
+        if let Some(slot) = &self.plan.slot {
+            slot.fill(report.clone());
+        }
+    }
+
+    /// The key for whoever tries again. What the server may have seen keeps its age, and its result stays unknown.
+    pub(super) fn key(&self) -> Option<IdempotencyKey> {
+        self.plan.key.as_ref().map(|key| match self.evidence {
+            Evidence::Unprocessed => key.key().clone(),
+            Evidence::Unknown => key.once_used(),
+        })
+    }
+}
+
+/// Where a report is to be found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    /// One attempt brought a final answer: only who asked is told.
+    InSlot,
+    Everywhere,
+}
+
+/// The error of a request that was used wrongly: nothing was sent, and a report without attempts says so.
+pub(crate) fn misused(misuse: Misuse, request: &Request, extensions: &Extensions, telemetry: &Telemetry) -> Error {
+    let report = RetryReport::new(Record {
+        method: request.method().clone(),
+        origin: Origin::of(request.url()),
+        endpoint: None,
+        correlation: extensions.get().cloned(),
+        attempts: Vec::new(),
+        probes: Vec::new(),
+        stop: StopReason::Misused,
+        outcome: Outcome::Unprocessed,
+        evidence: Evidence::Unprocessed,
+        hint: None,
+        key: None,
+        key_answer: None,
+        took: Duration::ZERO,
+        time_left: Duration::MAX,
+    });
+    telemetry.misused(&report);
+    if let Some(slot) = extensions.get::<ReportSlot>() {
+        slot.fill(report);
+    }
+    RetryError::Misused(misuse).into()
+}

@@ -1,0 +1,93 @@
+//! Where the request of each attempt comes from: a clone, a factory, or nowhere.
+//!
+//! A request that cannot be supplied twice is no error: it is sent once, as it would be without this crate. Only a permit gets a later one.
+
+use http::{Extensions, HeaderName};
+use reqwest::Request;
+
+use crate::{
+    operation::plan::Plan,
+    policy::{BodySupply, ResendPermit},
+    request::replay::{self, ReplayBody, ReplayError, ReplayRequest},
+};
+
+/// What later attempts are made from. The first attempt gets the caller's own request.
+pub(crate) struct Supply {
+    /// The request, less what the source adds; absent when nothing can need it.
+    template: Option<Request>,
+    source: Source,
+    /// Headers that no factory may change.
+    kept: Vec<HeaderName>,
+}
+
+enum Source {
+    /// The template is complete.
+    Template,
+    Body(ReplayBody),
+    Request(ReplayRequest),
+    /// The body was a stream.
+    Spent,
+    /// Nothing can follow, so nothing was kept. The body is not what the operation ends for.
+    Unneeded,
+}
+
+impl Supply {
+    /// Splits a request into its first attempt and the supply of the later ones. A factory supplies the first attempt too when the
+    /// request has no body of its own. A request that can be neither cloned nor made anew is sent all the same, once.
+    pub(crate) fn split(mut request: Request, plan: &Plan<'_>, extensions: &Extensions) -> Result<(Request, Self), ReplayError> {
+        let mut kept = plan.key.as_ref().map_or_else(Vec::new, |key| key.headers().to_vec());
+        kept.extend(plan.correlation.as_ref().map(|id| id.header().clone()));
+        let source = if let Some(factory) = extensions.get::<ReplayRequest>() {
+            Source::Request(factory.clone())
+        } else if let Some(factory) = extensions.get::<ReplayBody>() {
+            Source::Body(factory.clone())
+        } else if !plan.may_resend() && !plan.has_probe() {
+            return Ok((request, Self { template: None, source: Source::Unneeded, kept }));
+        } else if let Some(template) = request.try_clone() {
+            return Ok((request, Self { template: Some(template), source: Source::Template, kept }));
+        } else {
+            Source::Spent
+        };
+        let supply = Self { template: Some(replay::clone_without_body(&mut request)), source, kept };
+        if request.body().is_none() {
+            request = supply.fill(request)?;
+        }
+        Ok((request, supply))
+    }
+
+    /// The request of the next attempt: this is where a permit is spent.
+    pub(crate) fn resend(&self, _permit: ResendPermit) -> Result<Request, ReplayError> {
+        let template = self.template.as_ref().and_then(Request::try_clone);
+        self.fill(template.ok_or(ReplayError::Spent)?)
+    }
+
+    /// As [`resend`](Self::resend), when no other attempt can follow: the template itself goes out.
+    pub(crate) fn resend_last(&mut self, _permit: ResendPermit) -> Result<Request, ReplayError> {
+        let template = self.template.take();
+        self.fill(template.ok_or(ReplayError::Spent)?)
+    }
+
+    /// Whether one more attempt can have the same body.
+    pub(crate) fn body(&self) -> BodySupply {
+        match self.source {
+            Source::Spent => BodySupply::Consumed,
+            Source::Template | Source::Body(_) | Source::Request(_) | Source::Unneeded => BodySupply::Replayable,
+        }
+    }
+
+    /// The operation's request as far as it is known, for a probe.
+    pub(crate) fn template(&self) -> Option<&Request> {
+        self.template.as_ref()
+    }
+
+    fn fill(&self, mut request: Request) -> Result<Request, ReplayError> {
+        match &self.source {
+            Source::Template | Source::Spent | Source::Unneeded => Ok(request),
+            Source::Body(factory) => {
+                *request.body_mut() = Some(factory.make()?);
+                Ok(request)
+            }
+            Source::Request(factory) => factory.fill(request, &self.kept),
+        }
+    }
+}

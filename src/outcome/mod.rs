@@ -1,0 +1,4 @@
+//! What comes out: the report of an operation, and its error when there is no answer.
+
+pub(crate) mod error;
+pub(crate) mod report;

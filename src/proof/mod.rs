@@ -1,0 +1,4 @@
+//! What is proven about a send, and what went wrong with it.
+
+pub(crate) mod errors;
+pub(crate) mod witness;

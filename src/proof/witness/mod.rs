@@ -1,0 +1,202 @@
+//! What really happened to a request below all middleware: whether the transport took it, and whether a redirect was followed.
+//!
+//! An error alone rarely proves that nothing was sent: a total timeout looks the same while connecting and while the server works, and
+//! "connection refused" may be the second hop of a POST that the first server processed. [`SendWitness`] stands last, right before the
+//! client, and sees both. It refuses to judge answers, to decide anything, and to change what the caller gets.
+
+mod claim;
+mod slot;
+#[cfg(test)]
+mod tests;
+mod tracked;
+
+mod atomic {
+    pub(super) use std::sync::atomic::{AtomicU8, Ordering};
+}
+
+use std::{cell::Cell, sync::Arc};
+
+use futures_util::future::BoxFuture;
+use http::{Extensions, Method, Version, header::CONTENT_LENGTH};
+use http_body::Body as _;
+use reqwest::{Request, Response, redirect};
+use reqwest_middleware::{Error, Middleware, Next, Result};
+
+use claim::Claim;
+use slot::{Hop, Sent};
+use tracked::Tracked;
+
+pub(crate) use slot::{SendSlot, Watch};
+
+use crate::{
+    policy::Evidence,
+    proof::errors::{self, Ending},
+};
+
+/// Witnesses what becomes of each send, so that a write which provably never left can be sent again. The *last* middleware of a client.
+///
+/// [`SafeRetry::client`](crate::SafeRetry::client) puts one in by itself. With a client that already exists, name what it does about
+/// redirects, which a middleware cannot see:
+///
+/// ```no_run
+/// # use reqwest_safe_retry::{SafeRetry, SendWitness};
+/// # fn main() -> reqwest::Result<()> {
+/// let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build()?;
+/// let client = reqwest_middleware::ClientBuilder::new(client).with(SafeRetry::new()).with(SendWitness::redirects_off()).build();
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Without a witness nothing is proven, and what is not proven counts as unknown: the plugin gets more cautious, never riskier.
+///
+/// A request is given the benefit of "not sent" only if no complete request can have left. On HTTP/2 a head without its end may still
+/// leave, followed by a reset, when a limit fires in the very moment in which the connection takes the request. HTTP/3 gives no evidence.
+#[derive(Debug, Clone)]
+pub struct SendWitness {
+    client: Client,
+}
+
+/// What the client below does on its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Client {
+    /// Sends each request once.
+    SendsOnce,
+    /// Follows no redirect, and resends at most what an HTTP/2 server refused, if it can clone it.
+    RedirectsOff,
+    /// Follows redirects by a policy that [`counting`] made, and resends nothing.
+    Counted,
+    /// Follows redirects, unseen.
+    Unseen,
+}
+
+tokio::task_local! {
+    /// Redirects of the send that this task is waiting for. reqwest asks its redirect policy within the request's own task.
+    static HOPS: Cell<u32>;
+}
+
+/// The same redirect policy, whose every use the witness around it notices.
+pub(crate) fn counting(policy: redirect::Policy) -> redirect::Policy {
+    redirect::Policy::custom(move |attempt| {
+        // Outside of a scope nobody witnesses the request, and nobody needs the count.
+        let _ = HOPS.try_with(|hops| hops.set(hops.get().saturating_add(1)));
+        policy.redirect(attempt)
+    })
+}
+
+fn hop(hops: &Cell<u32>) -> Hop {
+    if hops.get() == 0 { Hop::First } else { Hop::MaybeLater }
+}
+
+impl SendWitness {
+    /// For a client built with `redirect::Policy::none()`: proves what can be proven.
+    ///
+    /// The client must not resend by itself after an answer, with a `reqwest::retry` classifier of its own. reqwest's default resends what
+    /// an HTTP/2 server refused; build the client with `reqwest::retry::never()` to leave that to this crate, where it is counted.
+    #[must_use]
+    pub fn redirects_off() -> Self {
+        Self { client: Client::RedirectsOff }
+    }
+
+    /// For a client with reqwest's default redirect policy, which follows up to ten: proves that a request with an empty body was not sent.
+    #[must_use]
+    pub fn default_redirects() -> Self {
+        Self { client: Client::Unseen }
+    }
+
+    /// For a client with any other redirect policy: proves that a request with an empty body was not sent.
+    #[must_use]
+    pub fn custom_redirects() -> Self {
+        Self { client: Client::Unseen }
+    }
+
+    /// For a client without redirects and with `reqwest::retry::never()`.
+    pub(crate) fn of_one_send() -> Self {
+        Self { client: Client::SendsOnce }
+    }
+
+    /// For a client whose redirect policy was made by [`counting`], and with `reqwest::retry::never()`.
+    pub(crate) fn counted() -> Self {
+        Self { client: Client::Counted }
+    }
+
+    /// Wraps the body where the slot asks for it and the caller cannot tell: reqwest does not follow 307 and 308 with a wrapped body
+    /// unless it is empty.
+    fn track(&self, request: &mut Request, watch: Watch) -> Option<Arc<Claim>> {
+        let harmless = match self.client {
+            Client::SendsOnce | Client::RedirectsOff => true,
+            Client::Counted | Client::Unseen => has_empty_body(request),
+        };
+        (watch == Watch::Body && harmless && can_be_revoked(request)).then(|| {
+            let claim = Arc::new(Claim::fresh());
+            let body = request.body_mut().take().unwrap_or_default();
+            *request.body_mut() = Some(reqwest::Body::wrap(Tracked::new(body, Arc::clone(&claim))));
+            claim
+        })
+    }
+
+    async fn send(&self, send: BoxFuture<'_, Result<Response>>, claim: Option<&Claim>, ending: Ending) -> (Result<Response>, Hop) {
+        match self.client {
+            Client::SendsOnce => (send.await, Hop::First),
+            // reqwest resends only what it can clone, which a wrapped body is not, and only after a GOAWAY or REFUSED_STREAM: without
+            // proof, that is, if there was no body.
+            Client::RedirectsOff if claim.is_none() && ending == Ending::Head => (send.await, Hop::MaybeLater),
+            Client::RedirectsOff => (send.await, Hop::First),
+            Client::Counted => HOPS.scope(Cell::new(0), async { (send.await, HOPS.with(hop)) }).await,
+            Client::Unseen => (send.await, Hop::MaybeLater),
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl Middleware for SendWitness {
+    async fn handle(&self, mut request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
+        let Some(slot) = extensions.get::<SendSlot>().cloned() else {
+            return next.run(request, extensions).await;
+        };
+        let ending = ending(&request);
+        let buildable = matches!(request.url().scheme(), "http" | "https");
+        let claim = self.track(&mut request, slot.watch());
+        let place = slot.open(claim.clone());
+        let (result, hop) = self.send(next.run(request, extensions), claim.as_deref(), ending).await;
+        slot.close(
+            place,
+            match &result {
+                Ok(response) => Sent::Answered(hop, response.status()),
+                // proof: reqwest builds no request for any other scheme, so there was no first hop either.
+                Err(Error::Reqwest(error)) if error.is_builder() && !buildable => Sent::Failed(Evidence::Unprocessed),
+                Err(Error::Reqwest(error)) => Sent::Failed(evidence_of(error, claim.as_deref(), hop, ending)),
+                Err(Error::Middleware(_)) => Sent::Failed(Evidence::Unknown),
+            },
+        );
+        result
+    }
+}
+
+fn evidence_of(error: &reqwest::Error, claim: Option<&Claim>, hop: Hop, ending: Ending) -> Evidence {
+    match (claim, hop) {
+        // proof: the transport never reached for the body. The first hop carries it, so that is true of every hop.
+        (Some(claim), _) if claim.revoke() => Evidence::Unprocessed,
+        // The body was reached for: an error that says otherwise is another hop's, whatever was declared. Only a refusal is left.
+        (Some(_), Hop::First) => errors::refusal(error, ending),
+        (None, Hop::First) => errors::proof(error, ending),
+        (_, Hop::MaybeLater) => Evidence::Unknown,
+    }
+}
+
+fn ending(request: &Request) -> Ending {
+    let ended = request.body().is_none_or(|body| body.is_end_stream() || body.size_hint().exact() == Some(0));
+    if ended { Ending::Head } else { Ending::Body }
+}
+
+fn has_empty_body(request: &Request) -> bool {
+    request.body().is_none_or(|body| body.size_hint().exact() == Some(0))
+}
+
+/// Whether a revoked body keeps the message from becoming complete: HTTP/3 sends heads without asking the body, CONNECT has no body, and
+/// a head that itself announces zero bytes is complete whatever the body says.
+fn can_be_revoked(request: &Request) -> bool {
+    let announces_a_byte = |value: &http::HeaderValue| value.as_bytes().iter().any(|digit| (b'1'..=b'9').contains(digit));
+    request.version() != Version::HTTP_3
+        && request.method() != Method::CONNECT
+        && request.headers().get_all(CONTENT_LENGTH).iter().all(announces_a_byte)
+}

@@ -1,0 +1,8 @@
+//! What travels with one request: its limits, its key, its ids, and how to make it again.
+
+pub(crate) mod attempt_headers;
+pub(crate) mod correlation;
+pub(crate) mod deadline;
+pub(crate) mod key_making;
+pub(crate) mod origin;
+pub(crate) mod replay;

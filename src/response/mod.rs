@@ -1,0 +1,4 @@
+//! What is done with an answer that is handed on or given up.
+
+pub(crate) mod body;
+pub(crate) mod drain;

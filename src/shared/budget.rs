@@ -1,0 +1,379 @@
+//! How many resends a client may spend on each origin, shared by everybody who holds the handle.
+//!
+//! The arithmetic is in [`policy`](crate::policy), per scope; this file knows who pays and from where. A resend is paid for when it is
+//! decided, so that a crowd of waiting operations cannot all have been promised the same token, and given back if it is never sent.
+
+use std::{fmt, sync::Arc};
+
+use reqwest::{Request, Url};
+use tokio::time::Instant;
+
+use crate::{
+    policy::{AdaptiveLimits, AdaptiveThrottle, BudgetLimits, Draw, Token, TokenBucket},
+    shared::scope::{ScopeKey, Scopes, Scoping},
+};
+
+/// How many resends may be spent, per origin. A handle: clones share one balance, also across clients.
+///
+/// When the budget of an origin is spent, an operation that would have been resent returns at once with
+/// [`StopReason::BudgetSpent`](crate::policy::StopReason::BudgetSpent); it never waits for the budget.
+///
+/// The 1024 origins used last are remembered, so naming millions of hosts costs no memory. An origin that was forgotten returns with
+/// the reserve of a new one. That buys nobody much: it takes operations on 1024 other origins to be forgotten, and after a quiet of
+/// `reserve / refill` (10 s by default) the reserve would have been full anyway.
+///
+/// # Default
+/// [`BudgetLimits::DEFAULT`].
+///
+/// # Examples
+/// ```
+/// use reqwest_safe_retry::{RetryBudget, policy::BudgetLimits};
+///
+/// let budget = RetryBudget::new(BudgetLimits::percent(10).with_reserve(5, 1));
+/// assert_eq!(budget.balance(&"https://api.example/".parse()?), 5);
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct RetryBudget {
+    ledgers: Arc<Ledgers>,
+    scoping: Scoping,
+}
+
+impl RetryBudget {
+    /// A budget in which operations earn resends.
+    #[must_use]
+    pub fn new(limits: BudgetLimits) -> Self {
+        Self::open(Limits::Earned(limits))
+    }
+
+    /// A budget that grants every resend while the server accepts most requests, and refuses them by chance the more it does not; see
+    /// [`AdaptiveThrottle`].
+    ///
+    /// It needs traffic to judge by: a client that has just started is refused about every other resend.
+    #[must_use]
+    pub fn adaptive(limits: AdaptiveLimits) -> Self {
+        Self::open(Limits::Adaptive(limits))
+    }
+
+    /// Replaces what one balance is kept for: not the origin, but what this function says of each operation's first request. Balances stay
+    /// shared with all clones of this handle. The function runs once per operation and outside of any lock.
+    ///
+    /// # Examples
+    /// ```
+    /// use reqwest_safe_retry::{RetryBudget, ScopeKey};
+    ///
+    /// let per_tenant = RetryBudget::default()
+    ///     .keyed_by(|request| ScopeKey::of(&(ScopeKey::origin(request.url()), request.headers().get("x-tenant"))));
+    /// ```
+    #[must_use]
+    pub fn keyed_by(self, key: impl Fn(&Request) -> ScopeKey + Send + Sync + 'static) -> Self {
+        Self { scoping: Scoping::by(key), ..self }
+    }
+
+    /// How many whole resends are left for the origin of a URL; of an adaptive budget, how many are sure to be granted.
+    #[must_use]
+    pub fn balance(&self, url: &Url) -> u64 {
+        self.balance_of(ScopeKey::origin(url))
+    }
+
+    /// As [`balance`](Self::balance), for a key as [`keyed_by`](Self::keyed_by) makes them.
+    #[must_use]
+    pub fn balance_of(&self, key: ScopeKey) -> u64 {
+        self.ledgers.balance(key, Instant::now())
+    }
+
+    /// The account that pays for one operation.
+    pub(crate) fn account(&self, request: &Request) -> BudgetAccount<'_> {
+        BudgetAccount { ledgers: &self.ledgers, key: self.scoping.key(request) }
+    }
+
+    fn open(limits: Limits) -> Self {
+        Self { ledgers: Arc::new(Ledgers { limits, scopes: Scopes::new() }), scoping: Scoping::default() }
+    }
+}
+
+impl Default for RetryBudget {
+    fn default() -> Self {
+        Self::new(BudgetLimits::DEFAULT)
+    }
+}
+
+impl fmt::Debug for RetryBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RetryBudget").field("origins", &self.ledgers.scopes.len()).finish()
+    }
+}
+
+/// The account of one operation: made without allocating, cheap to copy.
+#[derive(Clone, Copy)]
+pub(crate) struct BudgetAccount<'a> {
+    ledgers: &'a Arc<Ledgers>,
+    key: ScopeKey,
+}
+
+impl BudgetAccount<'_> {
+    /// Once per operation, before its first send.
+    pub(crate) fn deposit(self, now: Instant) {
+        self.ledgers.with(self.key, now, |ledger| ledger.deposit(now));
+    }
+
+    /// After an answer that no resend could improve. Only an adaptive budget listens.
+    pub(crate) fn accepted(self, now: Instant) {
+        match self.ledgers.limits {
+            Limits::Earned(_) => {}
+            Limits::Adaptive(_) => self.ledgers.with(self.key, now, |ledger| ledger.accepted(now)),
+        }
+    }
+
+    /// Pays for one resend or probe, when it is decided. Only an adaptive budget looks at the draw.
+    pub(crate) fn withdraw(self, now: Instant, draw: Draw) -> Option<Withdrawal> {
+        let token = self.ledgers.with(self.key, now, |ledger| ledger.withdraw(now, draw))?;
+        Some(Withdrawal { ledgers: Arc::clone(self.ledgers), key: self.key, token: Some(token) })
+    }
+
+    /// How many whole resends are left, for the log.
+    #[cfg_attr(not(any(feature = "tracing", feature = "metrics")), expect(dead_code, reason = "only telemetry asks"))]
+    pub(crate) fn left(self, now: Instant) -> u64 {
+        self.ledgers.balance(self.key, now)
+    }
+}
+
+/// A resend that is paid for and not yet sent. Dropping it gives the token back: a cancelled pause costs nothing.
+#[must_use = "dropped, the token goes back"]
+pub(crate) struct Withdrawal {
+    ledgers: Arc<Ledgers>,
+    key: ScopeKey,
+    token: Option<Token>,
+}
+
+impl Withdrawal {
+    /// The resend is on its way.
+    pub(crate) fn spend(mut self) {
+        self.token = None;
+    }
+}
+
+impl Drop for Withdrawal {
+    fn drop(&mut self) {
+        if let Some(token) = self.token.take() {
+            // A scope forgotten meanwhile has forgotten this token, too.
+            self.ledgers.scopes.peek(self.key, |ledger| ledger.give_back(token));
+        }
+    }
+}
+
+/// The balances of all scopes.
+struct Ledgers {
+    limits: Limits,
+    scopes: Scopes<Ledger>,
+}
+
+impl Ledgers {
+    fn with<R>(&self, key: ScopeKey, now: Instant, work: impl FnOnce(&mut Ledger) -> R) -> R {
+        self.scopes.enter(key, || Ledger::open(self.limits, now), work)
+    }
+
+    fn balance(&self, key: ScopeKey, now: Instant) -> u64 {
+        self.scopes.peek(key, |ledger| ledger.balance(now)).unwrap_or_else(|| Ledger::open(self.limits, now).balance(now))
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Limits {
+    Earned(BudgetLimits),
+    Adaptive(AdaptiveLimits),
+}
+
+/// The balance of one scope.
+enum Ledger {
+    Bucket(TokenBucket),
+    Throttle(AdaptiveThrottle),
+}
+
+impl Ledger {
+    fn open(limits: Limits, now: Instant) -> Self {
+        match limits {
+            Limits::Earned(limits) => Self::Bucket(TokenBucket::new(limits, now.into_std())),
+            Limits::Adaptive(limits) => Self::Throttle(AdaptiveThrottle::new(limits, now.into_std())),
+        }
+    }
+
+    fn deposit(&mut self, now: Instant) {
+        match self {
+            Self::Bucket(bucket) => bucket.deposit(now.into_std()),
+            Self::Throttle(throttle) => throttle.requested(now.into_std()),
+        }
+    }
+
+    fn accepted(&mut self, now: Instant) {
+        match self {
+            Self::Bucket(_) => {}
+            Self::Throttle(throttle) => throttle.accepted(now.into_std()),
+        }
+    }
+
+    fn withdraw(&mut self, now: Instant, draw: Draw) -> Option<Token> {
+        match self {
+            Self::Bucket(bucket) => bucket.withdraw(now.into_std()),
+            Self::Throttle(throttle) => throttle.withdraw(now.into_std(), draw),
+        }
+    }
+
+    fn give_back(&mut self, token: Token) {
+        match self {
+            Self::Bucket(bucket) => bucket.give_back(token),
+            Self::Throttle(throttle) => throttle.give_back(token),
+        }
+    }
+
+    fn balance(&self, now: Instant) -> u64 {
+        match self {
+            Self::Bucket(bucket) => bucket.balance(now.into_std()),
+            Self::Throttle(throttle) => throttle.balance(now.into_std()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::thread;
+    use std::time::Duration;
+
+    use reqwest::Method;
+
+    use super::*;
+
+    const FEW: BudgetLimits = BudgetLimits::percent(0).with_reserve(2, 0);
+
+    fn get(url: &str) -> Request {
+        Request::new(Method::GET, url.parse().unwrap())
+    }
+
+    fn spends(account: BudgetAccount<'_>, now: Instant) -> bool {
+        account.withdraw(now, Draw::LEAST).map(Withdrawal::spend).is_some()
+    }
+
+    #[test]
+    fn each_origin_has_its_own_balance_and_clones_share_it() {
+        let budget = RetryBudget::new(FEW);
+        let now = Instant::now();
+        let (one, other) = (get("https://one.example/a"), get("https://other.example/a"));
+        assert!(spends(budget.account(&one), now));
+        assert!(spends(budget.clone().account(&get("https://one.example/b?c")), now));
+        assert!(!spends(budget.account(&one), now));
+        assert_eq!((budget.balance(one.url()), budget.balance(other.url())), (0, 2));
+    }
+
+    #[test]
+    fn the_key_of_the_user_replaces_the_origin() {
+        let budget = RetryBudget::new(FEW).keyed_by(|request| ScopeKey::of(request.method()));
+        let now = Instant::now();
+        assert!(spends(budget.account(&get("https://one.example/")), now));
+        assert!(spends(budget.account(&get("https://other.example/")), now));
+        assert!(!spends(budget.account(&get("https://third.example/")), now));
+        assert_eq!(budget.balance_of(ScopeKey::of(&Method::GET)), 0);
+        assert_eq!(budget.balance_of(ScopeKey::of(&Method::PUT)), 2);
+    }
+
+    #[test]
+    fn a_resend_that_was_never_sent_costs_nothing() {
+        let budget = RetryBudget::new(FEW);
+        let request = get("https://one.example/");
+        let (account, now) = (budget.account(&request), Instant::now());
+        let withdrawal = account.withdraw(now, Draw::LEAST).unwrap();
+        assert_eq!(account.left(now), 1, "taken when decided");
+        drop(withdrawal);
+        assert_eq!(account.left(now), 2, "given back");
+        account.withdraw(now, Draw::LEAST).unwrap().spend();
+        assert_eq!(account.left(now), 1, "spent");
+    }
+
+    #[test]
+    fn a_cancelled_resend_outlives_the_budget_handle() {
+        let budget = RetryBudget::new(FEW);
+        let withdrawal = budget.account(&get("https://one.example/")).withdraw(Instant::now(), Draw::LEAST);
+        drop(budget);
+        drop(withdrawal);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_drained_budget_comes_back_after_a_quiet_minute() {
+        let budget = RetryBudget::default();
+        let request = get("https://one.example/");
+        let account = budget.account(&request);
+        while spends(account, Instant::now()) {}
+        assert_eq!(budget.balance(request.url()), 0);
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(budget.balance(request.url()), 10);
+    }
+
+    #[test]
+    fn looking_at_a_balance_remembers_nothing() {
+        let budget = RetryBudget::default();
+        assert_eq!(budget.balance(&"https://one.example/".parse().unwrap()), 10);
+        assert_eq!(format!("{budget:?}"), "RetryBudget { origins: 0 }");
+    }
+
+    #[test]
+    fn a_flood_of_hosts_is_not_remembered() {
+        let budget = RetryBudget::default();
+        let now = Instant::now();
+        for host in 0..200_000_u32 {
+            BudgetAccount { ledgers: &budget.ledgers, key: ScopeKey::of(&host) }.deposit(now);
+        }
+        assert_eq!(budget.ledgers.scopes.len(), Scopes::<Ledger>::MOST);
+        assert_eq!(format!("{budget:?}"), "RetryBudget { origins: 1024 }");
+    }
+
+    #[test]
+    fn an_adaptive_budget_listens_to_answers() {
+        let budget = RetryBudget::adaptive(AdaptiveLimits::DEFAULT);
+        let request = get("https://one.example/");
+        let (account, now) = (budget.account(&request), Instant::now());
+        account.deposit(now);
+        assert!(account.withdraw(now, Draw::LEAST).is_none(), "nothing was accepted yet");
+        (0..10).for_each(|_| account.accepted(now));
+        assert_eq!(account.left(now), 20 - 2 + 1);
+        drop(account.withdraw(now, Draw::LEAST).unwrap());
+        assert_eq!(account.left(now), 19, "given back");
+    }
+
+    #[test]
+    fn no_update_is_lost_among_many_threads() {
+        const THREADS: u64 = 64;
+        const ROUNDS: u64 = 500;
+        let budget = RetryBudget::new(BudgetLimits::percent(50).with_reserve(100, 0).with_memory(Duration::MAX));
+        let request = get("https://one.example/");
+        let (start, now, spent) = (Barrier::new(THREADS as usize), Instant::now(), AtomicU64::new(0));
+        thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    start.wait();
+                    for round in 0..ROUNDS {
+                        let account = budget.account(&request);
+                        account.deposit(now);
+                        match account.withdraw(now, Draw::LEAST) {
+                            Some(withdrawal) if round % 3 == 0 => drop(withdrawal),
+                            Some(withdrawal) => {
+                                withdrawal.spend();
+                                spent.fetch_add(1, Ordering::Relaxed);
+                            }
+                            None => {}
+                        }
+                    }
+                });
+            }
+        });
+        let earned = THREADS * ROUNDS / 2 + 100;
+        assert_eq!(spent.into_inner() + budget.account(&request).left(now), earned);
+    }
+
+    #[test]
+    fn a_budget_can_be_shared_between_threads() {
+        fn shared<T: Send + Sync + 'static>() {}
+        shared::<RetryBudget>();
+        shared::<Withdrawal>();
+    }
+}

@@ -1,0 +1,6 @@
+//! What operations share: budgets, cool-downs, used keys; each per scope, each bounded.
+
+pub(crate) mod budget;
+pub(crate) mod cooldown;
+pub(crate) mod reuse_guard;
+pub(crate) mod scope;
