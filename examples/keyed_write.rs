@@ -16,7 +16,7 @@ async fn main() -> anyhow::Result<()> {
 
     // The contract is a promise of the server: read its documentation before you write one. Every POST gets a key of its own.
     let contract = KeyContract::ietf(Duration::from_secs(24 * 60 * 60));
-    let endpoint = Endpoint::keyed_write(contract).named("orders").within(Duration::from_secs(5));
+    let endpoint = Endpoint::keyed_write(contract).named("orders").with_deadline(Duration::from_secs(5));
     let retry = SafeRetry::new().with_default_write(endpoint);
     let client = retry.client(reqwest::Client::builder().no_proxy()).redirects_off().build()?;
     let order = || client.post(&orders).body("one coffee");

@@ -14,7 +14,7 @@ const FOUND: &str = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\nconnection: close\
 async fn main() -> anyhow::Result<()> {
     let shop = shop([LOST, FOUND]).await?;
     let client = SafeRetry::new().client(reqwest::Client::builder().no_proxy()).redirects_off().build()?;
-    let endpoint = Endpoint::unprotected_write().named("orders").within(Duration::from_secs(5));
+    let endpoint = Endpoint::unprotected_write().named("orders").with_deadline(Duration::from_secs(5));
 
     let sent = client.post(format!("{shop}/orders")).body("no. 2041: one coffee").with_extension(endpoint).send().await;
     match sent {

@@ -24,7 +24,7 @@ use crate::{
 /// # use reqwest_safe_retry::{CatalogError, Endpoint, EndpointCatalog, KeyContract, Row};
 /// # use std::time::Duration;
 /// # fn our_catalog() -> Result<EndpointCatalog, CatalogError> {
-/// #     let pay = Endpoint::keyed_write(KeyContract::STRIPE).owned_by("payments").within(Duration::from_secs(20));
+/// #     let pay = Endpoint::keyed_write(KeyContract::STRIPE).owned_by("payments").with_deadline(Duration::from_secs(20));
 /// #     EndpointCatalog::new().with_row("https://api.example.com", Row::post("/payments", pay))
 /// # }
 /// # fn main() -> Result<(), CatalogError> {

@@ -144,7 +144,7 @@ impl SafeRetry {
 
     /// Sets the hard limit of each operation: queueing, attempts, pauses, probes and the body of the final answer.
     ///
-    /// A [`Deadline`] on the request overrules the endpoint's [`within`](Endpoint::within), which overrules this. A
+    /// A [`Deadline`] on the request overrules the endpoint's [`with_deadline`](Endpoint::with_deadline), which overrules this. A
     /// [scope](Deadline::scope) caps all of them.
     ///
     /// # Default
@@ -155,7 +155,7 @@ impl SafeRetry {
 
     /// Sets the hard limit of each attempt up to the response head. An attempt never gets more than the operation has left.
     ///
-    /// The endpoint's [`attempt_within`](Endpoint::attempt_within) overrules it.
+    /// The endpoint's [`with_attempt_limit`](Endpoint::with_attempt_limit) overrules it.
     ///
     /// # Default
     /// None: an attempt may take all that the operation has left, so a hang is never resent.

@@ -206,9 +206,9 @@ mod the_client {
             .named("payments")
             .owned_by(Cow::Borrowed("billing"))
             .with_policy(RetryPolicy::ARTICLE)
-            .within(Duration::MAX)
+            .with_deadline(Duration::MAX)
             .deadline_to_head()
-            .attempt_within(Duration::from_secs(3))
+            .with_attempt_limit(Duration::from_secs(3))
             .reading_body(1024)
             .trusting_refusal(StatusCode::TOO_MANY_REQUESTS)
             .classified_by(|answer: &Answer<'_>| {

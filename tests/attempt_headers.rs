@@ -61,7 +61,7 @@ async fn the_time_left_is_that_of_the_deadline_that_counts() {
     let retry = || telling(hasty(), TimeLeftFormat::Milliseconds).with_policy(RetryPolicy::DEFAULT.with_attempts(1));
     let own = |client: &ClientWithMiddleware| client.get(URL).with_extension(Deadline::after(seconds(3)));
     assert_eq!(told(retry().with_deadline(seconds(9)), LEFT, own).await, texts(["3000"]));
-    let endpoint = |client: &ClientWithMiddleware| client.get(URL).with_extension(Endpoint::read().within(seconds(4)));
+    let endpoint = |client: &ClientWithMiddleware| client.get(URL).with_extension(Endpoint::read().with_deadline(seconds(4)));
     assert_eq!(told(retry().with_deadline(seconds(9)), LEFT, endpoint).await, texts(["4000"]));
     assert_eq!(Deadline::after(seconds(1)).scope(told(retry(), LEFT, |client| client.get(URL))).await, texts(["1000"]));
 }
@@ -70,7 +70,7 @@ async fn the_time_left_is_that_of_the_deadline_that_counts() {
 async fn without_a_deadline_there_is_no_time_to_tell() {
     let retry = || telling(steady(), TimeLeftFormat::Milliseconds);
     assert_eq!(told(retry(), LEFT, |client| client.get(URL)).await, [None, None, None]);
-    let lifted = |client: &ClientWithMiddleware| client.get(URL).with_extension(Endpoint::read().within(Duration::MAX));
+    let lifted = |client: &ClientWithMiddleware| client.get(URL).with_extension(Endpoint::read().with_deadline(Duration::MAX));
     assert_eq!(told(retry().with_deadline(seconds(9)), LEFT, lifted).await, [None, None, None]);
 }
 

@@ -37,7 +37,7 @@ fn gaps(audit: &Audit) -> Vec<(Gap, Severity)> {
 
 /// Limits and an owner: nothing is missing but what the test takes away.
 fn complete(endpoint: Endpoint) -> Endpoint {
-    endpoint.within(20 * SECOND).attempt_within(5 * SECOND).owned_by("payments")
+    endpoint.with_deadline(20 * SECOND).with_attempt_limit(5 * SECOND).owned_by("payments")
 }
 
 fn keyed(remembered_for: Duration) -> Endpoint {
@@ -64,7 +64,7 @@ fn a_complete_contract_has_no_gap() {
 #[test]
 fn every_gap_is_found() {
     use Severity::{Error, Warning};
-    let bare = |endpoint: Endpoint| endpoint.within(20 * SECOND).attempt_within(5 * SECOND);
+    let bare = |endpoint: Endpoint| endpoint.with_deadline(20 * SECOND).with_attempt_limit(5 * SECOND);
     let unlimited = |endpoint: Endpoint| endpoint.owned_by("payments");
     let cases: Vec<(Row, Gap, Severity)> = vec![
         (Row::post("/a", complete(Endpoint::unprotected_write())), Gap::Unprotected, Error),
@@ -75,10 +75,10 @@ fn every_gap_is_found() {
         (Row::post("/a", keyed(21 * SECOND).probed_by(Probe).settling(20 * SECOND)), Gap::SettlesTooLate, Warning),
         (Row::put("/a", unlimited(Endpoint::idempotent_write())), Gap::NoDeadline, Error),
         (Row::get("/a", Endpoint::read()), Gap::NoDeadline, Warning),
-        (Row::put("/a", unlimited(Endpoint::idempotent_write()).attempt_within(SECOND)), Gap::NoDeadline, Warning),
-        (Row::put("/a", complete(Endpoint::idempotent_write()).within(Duration::MAX)), Gap::NoDeadline, Warning),
-        (Row::get("/a", complete(Endpoint::read()).attempt_within(20 * SECOND)), Gap::AttemptMayTakeAll, Warning),
-        (Row::get("/a", complete(Endpoint::read()).attempt_within(Duration::MAX)), Gap::AttemptMayTakeAll, Warning),
+        (Row::put("/a", unlimited(Endpoint::idempotent_write()).with_attempt_limit(SECOND)), Gap::NoDeadline, Warning),
+        (Row::put("/a", complete(Endpoint::idempotent_write()).with_deadline(Duration::MAX)), Gap::NoDeadline, Warning),
+        (Row::get("/a", complete(Endpoint::read()).with_attempt_limit(20 * SECOND)), Gap::AttemptMayTakeAll, Warning),
+        (Row::get("/a", complete(Endpoint::read()).with_attempt_limit(Duration::MAX)), Gap::AttemptMayTakeAll, Warning),
         (Row::put("/a", bare(Endpoint::idempotent_write())), Gap::NoOwner, Warning),
         (Row::post("/a", complete(Endpoint::read())), Gap::GentlerThanMethod, Warning),
         (Row::put("/a", complete(Endpoint::idempotent_write())).or(Method::PATCH), Gap::GentlerThanMethod, Warning),
@@ -93,7 +93,7 @@ fn every_gap_is_found() {
 
 #[test]
 fn one_attempt_cannot_leave_too_little_to_the_next() {
-    let once = complete(Endpoint::read()).attempt_within(Duration::MAX).with_policy(RetryPolicy::DEFAULT.with_attempts(1));
+    let once = complete(Endpoint::read()).with_attempt_limit(Duration::MAX).with_policy(RetryPolicy::DEFAULT.with_attempts(1));
     assert_eq!(gaps(&audit(Row::get("/a", once))), []);
 }
 
@@ -137,7 +137,7 @@ fn the_four_answers_stand_in_an_aligned_table() {
             [
                 Row::get("/charges/{id}", complete(Endpoint::read())),
                 Row::post("/charges", complete(Endpoint::keyed_write(KeyContract::STRIPE))),
-                Row::post("/refunds", complete(Endpoint::keyed_write(caller_must).probed_by(Probe)).within(90 * SECOND)),
+                Row::post("/refunds", complete(Endpoint::keyed_write(caller_must).probed_by(Probe)).with_deadline(90 * SECOND)),
                 Row::post("/café", complete(Endpoint::probed_write(Probe)).settling(Duration::from_millis(1_500))),
                 Row::put("/notes/{id}", Endpoint::idempotent_write()).or(Method::DELETE),
                 Row::post("/mails", Endpoint::unprotected_write()),
@@ -177,7 +177,7 @@ fn the_four_answers_stand_in_an_aligned_table() {
 
 #[test]
 fn the_audit_can_be_read_by_programs() {
-    let row = Row::post("/mails", Endpoint::unprotected_write().named("mail").within(Duration::from_millis(1_500)));
+    let row = Row::post("/mails", Endpoint::unprotected_write().named("mail").with_deadline(Duration::from_millis(1_500)));
     let json: Value = serde_json::from_str(&audit(row).to_json()).unwrap();
     assert_eq!(json["errors"], 1);
     assert_eq!(json["warnings"], 2);

@@ -235,7 +235,7 @@ const BODY: &str = "0123456789";
 
 /// Lets the answer be read inside the attempt, where it may be cut or stall.
 fn reading(endpoint: Endpoint) -> Endpoint {
-    endpoint.reading_body(1000).attempt_within(10 * SHORT)
+    endpoint.reading_body(1000).with_attempt_limit(10 * SHORT)
 }
 
 /// Answers whose heads arrive and whose bodies do not.
@@ -383,7 +383,7 @@ async fn the_deadline_covers_the_body_of_the_final_answer() {
     ] {
         let server = FaultServer::start([fault]).await;
         let started = tokio::time::Instant::now();
-        let request = Road::Paved.client(QUICK).post(server.url("/")).body("one coffee").with_extension(endpoint.within(2 * SHORT));
+        let request = Road::Paved.client(QUICK).post(server.url("/")).body("one coffee").with_extension(endpoint.with_deadline(2 * SHORT));
         let response = send(request).await.result.unwrap();
         let error = bounded(response.bytes()).await.unwrap_err();
         assert!(error.is_timeout(), "{error:?}");
@@ -395,7 +395,7 @@ async fn the_deadline_covers_the_body_of_the_final_answer() {
 #[tokio::test]
 async fn a_deadline_to_the_head_leaves_the_body_its_time() {
     let server = FaultServer::start([Fault::ok(BODY).with_body_after(4 * SHORT)]).await;
-    let endpoint = Endpoint::read().within(2 * SHORT).deadline_to_head();
+    let endpoint = Endpoint::read().with_deadline(2 * SHORT).deadline_to_head();
     let came = send(Road::Paved.client(QUICK).get(server.url("/")).with_extension(endpoint)).await;
     assert_eq!(bounded(came.result.unwrap().text()).await.unwrap(), BODY);
 }
@@ -403,7 +403,7 @@ async fn a_deadline_to_the_head_leaves_the_body_its_time() {
 #[tokio::test]
 async fn the_deadline_cuts_a_body_that_is_read_inside_the_attempt() {
     let server = FaultServer::start([Fault::ok(BODY).with_body_stalled_at(4)]).await;
-    let endpoint = Endpoint::read().reading_body(1000).within(2 * SHORT);
+    let endpoint = Endpoint::read().reading_body(1000).with_deadline(2 * SHORT);
     let came = send(Road::Paved.client(QUICK).get(server.url("/")).with_extension(endpoint)).await;
     assert!(came.result.as_ref().unwrap_err().timed_out());
     assert!(matches!(came.error(), RetryError::DeadlineExceeded(_)), "{:?}", came.error());

@@ -163,8 +163,8 @@ path = "/orders/{order}/capture"
 effect = { keyed_write = { header = "x-key", format = "quoted", remembered_for = "2h", source = "caller_must", scope = "endpoint", replays = "settled", longest = 64, in_progress = 409, mismatch = 422, replay_marker = "x-replayed", first_sent_header = "x-first" } }
 name = "capture"
 owner = "payments"
-within = "1m 30s"
-attempt_within = 5
+deadline = "1m 30s"
+attempt_limit = 5
 settling = "250ms"
 attempts = 4
 reading_body = 65536
@@ -236,10 +236,10 @@ fn every_preset_can_be_named() {
 #[test]
 fn an_error_in_a_file_names_the_line_and_the_field() {
     let cases = [
-        ("within = \"1m 30s\"", "within = \"soon\"", "within", 9, "a duration such as"),
-        ("within = \"1m 30s\"", "within = 1.5", "within", 9, "a duration such as"),
-        ("within = \"1m 30s\"", "within = -1", "within", 9, "a duration such as"),
-        ("within = \"1m 30s\"", "whitin = \"1m\"", "whitin", 9, "unknown field"),
+        ("deadline = \"1m 30s\"", "deadline = \"soon\"", "deadline", 9, "a duration such as"),
+        ("deadline = \"1m 30s\"", "deadline = 1.5", "deadline", 9, "a duration such as"),
+        ("deadline = \"1m 30s\"", "deadline = -1", "deadline", 9, "a duration such as"),
+        ("deadline = \"1m 30s\"", "whitin = \"1m\"", "whitin", 9, "unknown field"),
         ("attempts = 4", "attempts = \"4\"", "attempts", 12, "u32"),
         ("[\"PUT\", \"PATCH\"]", "[\"PUT\", \"patch\"]", "method", 4, "a method in capitals"),
         ("[\"PUT\", \"PATCH\"]", "[]", "method", 4, "a method in capitals"),

@@ -263,7 +263,7 @@ async fn every_attempt_goes_to_the_connection_that_went_silent_and_the_operation
     assert_eq!(causes(&report), [Cause::TimedOut(TimeLimit::Attempt); 3]);
     assert!(report.took() < 4 * LIMIT, "{:?}", report.took());
 
-    let deadline = Endpoint::read().within(2 * LIMIT);
+    let deadline = Endpoint::read().with_deadline(2 * LIMIT);
     let (result, report) = reported(client.get(&relay.url).with_extension(deadline)).await;
     assert!(matches!(result.unwrap_err().safe_retry(), Some(RetryError::DeadlineExceeded(_))));
     assert!(report.took() < 3 * LIMIT, "{:?}", report.took());

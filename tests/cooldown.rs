@@ -276,7 +276,7 @@ async fn a_wait_for_a_key_in_use_or_beside_a_final_answer_concerns_nobody_else()
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_concerns_everybody_even_if_whoever_was_told_does_not_come_back() {
-    let vetoed = || Endpoint::read().hinted_by(HintSources::STANDARD.with_vetoes());
+    let vetoed = || Endpoint::read().with_hints(HintSources::STANDARD.with_vetoes());
     for endpoint in [Endpoint::unprotected_write(), Endpoint::never_resend(), vetoed()] {
         let cooldown = Cooldown::new();
         let peer = Scripted::new([Step::status(503).with_header("retry-after", "60").with_header("x-should-retry", "false")]);

@@ -89,7 +89,7 @@ async fn with_no_time_left_nothing_is_sent() {
     for request in [
         client(steady(), &Scripted::new([])).get(URL).with_extension(Deadline::after(Duration::ZERO)),
         client(steady().with_deadline(Duration::ZERO), &Scripted::new([])).post(URL),
-        client(steady(), &Scripted::new([])).post(URL).with_extension(Endpoint::unprotected_write().within(Duration::ZERO)),
+        client(steady(), &Scripted::new([])).post(URL).with_extension(Endpoint::unprotected_write().with_deadline(Duration::ZERO)),
     ] {
         let ended = end(request).await;
         assert!(matches!(ended.error().safe_retry(), Some(RetryError::DeadlineExceeded(_))));
@@ -340,7 +340,7 @@ async fn the_body_of_the_final_answer_stands_under_the_deadline() {
 
 #[tokio::test(start_paused = true)]
 async fn the_deadline_ends_at_the_head_where_the_endpoint_says_so() {
-    let download = Endpoint::read().within(seconds(2)).deadline_to_head();
+    let download = Endpoint::read().with_deadline(seconds(2)).deadline_to_head();
     let peer = Scripted::new([Step::status(200).with_stalled_body("begin")]);
     let response = client(steady(), &peer).get(URL).with_extension(download.clone()).send().await.unwrap();
     assert!(timeout(LATER, response.bytes()).await.is_err());
@@ -360,7 +360,7 @@ async fn an_attempt_limit_ends_at_the_head() {
 #[tokio::test(start_paused = true)]
 async fn a_body_read_inside_the_attempt_stands_under_its_limit_and_is_asked_for_again() {
     let peer = Scripted::new([Step::status(200).with_stalled_body("begin"), Step::ok("whole")]);
-    let page = Endpoint::read().attempt_within(seconds(1)).reading_body(1024);
+    let page = Endpoint::read().with_attempt_limit(seconds(1)).reading_body(1024);
     let ended = end(client(steady(), &peer).get(URL).with_extension(page)).await;
     assert_eq!(limits(&ended), [BY_ATTEMPT, Cause::Status]);
     assert_eq!(ended.result.unwrap().text().await.unwrap(), "whole");

@@ -89,7 +89,7 @@ async fn every_attempt_carries_the_same_key_and_the_same_body_whatever_the_trigg
         for (supply, given) in supplies {
             let peer = Scripted::new([trigger.clone(), trigger.clone(), Step::status(201)]);
             let client = client(steady(), &peer);
-            let ended = end(supply(post(&client, payment().attempt_within(seconds(1)).reading_body(1024)))).await;
+            let ended = end(supply(post(&client, payment().with_attempt_limit(seconds(1)).reading_body(1024)))).await;
             assert!(ended.result.is_ok());
             assert_eq!(peer.sends(), attempts, "{trigger:?}");
             let sent = assert_one_key(&peer);

@@ -145,7 +145,7 @@ fn trusting(tls: &Tls) -> ClientBuilder {
 async fn a_deadline_that_passes_while_connecting_proves_that_nothing_was_sent() {
     for road in [Road::Paved, Road::Witnessed] {
         let client = road.client_of(retry(), plain().dns_resolver(Names::leading([Lookup::Hangs])));
-        let came = send(client.post(ORDERS).body("one coffee").with_extension(write().within(SHORT))).await;
+        let came = send(client.post(ORDERS).body("one coffee").with_extension(write().with_deadline(SHORT))).await;
         came.assert_unprocessed(StopReason::DeadlineTooNear);
         assert!(came.result.unwrap_err().timed_out());
     }
@@ -166,10 +166,10 @@ async fn a_deadline_that_passes_while_connecting_proves_nothing_where_a_body_may
     let roads = [Road::PavedFollowing, Road::WitnessedFollowing, Road::Unwitnessed, Road::UnwitnessedFollowing];
     join_all(roads.map(|road| async move {
         let hanging = || road.client_of(retry(), plain().dns_resolver(Names::leading([Lookup::Hangs])));
-        let with_body = hanging().post(ORDERS).body("one coffee").with_extension(write().within(SHORT));
+        let with_body = hanging().post(ORDERS).body("one coffee").with_extension(write().with_deadline(SHORT));
         send(with_body).await.assert_unknown();
         // An empty body can be watched all the same, if there is a witness.
-        let empty = send(hanging().post(ORDERS).with_extension(write().within(SHORT))).await;
+        let empty = send(hanging().post(ORDERS).with_extension(write().with_deadline(SHORT))).await;
         let witnessed = matches!(road, Road::PavedFollowing | Road::WitnessedFollowing);
         if witnessed { empty.assert_unprocessed(StopReason::DeadlineTooNear) } else { empty.assert_unknown() }
     }))

@@ -101,7 +101,7 @@ async fn the_method_speaks_where_nothing_else_does_and_unknown_ones_are_unprotec
 /// A client with a row for the POSTs of these tests, which a default write would mark otherwise.
 fn with_row(endpoint: Endpoint) -> SafeRetry {
     let catalog = EndpointCatalog::new().with_row("http://peer.test", Row::post("/orders", endpoint)).unwrap();
-    let other = Endpoint::never_resend().with_policy(attempts(1)).within(seconds(2)).attempt_within(seconds(2));
+    let other = Endpoint::never_resend().with_policy(attempts(1)).with_deadline(seconds(2)).with_attempt_limit(seconds(2));
     steady().with_catalog(catalog).with_default_write(other)
 }
 
@@ -127,7 +127,7 @@ async fn a_policy_of_a_row_beats_the_default_writes_and_the_clients() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deadline_of_a_row_beats_the_default_writes_and_the_clients() {
-    let retry = || with_row(Endpoint::idempotent_write().within(seconds(4))).with_deadline(seconds(3));
+    let retry = || with_row(Endpoint::idempotent_write().with_deadline(seconds(4))).with_deadline(seconds(3));
     assert_eq!(time_given(retry(), |client| client.post(URL)).await, seconds(4));
     assert_eq!(time_given(retry(), |client| client.post(URL).with_extension(Deadline::after(seconds(9)))).await, seconds(9));
 }
@@ -135,7 +135,7 @@ async fn a_deadline_of_a_row_beats_the_default_writes_and_the_clients() {
 #[tokio::test(start_paused = true)]
 async fn an_attempt_limit_of_a_row_beats_the_default_writes_and_the_clients() {
     for limit in [seconds(1), seconds(7)] {
-        let row = Endpoint::idempotent_write().with_policy(attempts(1)).attempt_within(limit);
+        let row = Endpoint::idempotent_write().with_policy(attempts(1)).with_attempt_limit(limit);
         assert_eq!(time_given(with_row(row).with_attempt_limit(seconds(3)), |client| client.post(URL)).await, limit);
     }
 }
@@ -179,7 +179,7 @@ async fn one_attempt_is_one_attempt_whatever_happens() {
 #[tokio::test(start_paused = true)]
 async fn a_deadline_on_the_request_beats_the_endpoints_and_the_endpoints_beats_the_clients() {
     let retry = || steady().with_deadline(seconds(2));
-    let endpoint = || Endpoint::read().within(seconds(4));
+    let endpoint = || Endpoint::read().with_deadline(seconds(4));
     assert_eq!(time_given(retry(), |client| client.get(URL)).await, seconds(2));
     assert_eq!(time_given(retry(), |client| client.get(URL).with_extension(endpoint())).await, seconds(4));
     let bare = |client: &ClientWithMiddleware| client.get(URL).with_extension(endpoint()).with_extension(Deadline::after(seconds(9)));
@@ -190,7 +190,7 @@ async fn a_deadline_on_the_request_beats_the_endpoints_and_the_endpoints_beats_t
 
 #[tokio::test(start_paused = true)]
 async fn an_endpoint_lifts_the_clients_deadline_with_the_longest_duration() {
-    let lifted = |client: &ClientWithMiddleware| client.get(URL).with_extension(Endpoint::read().within(Duration::MAX));
+    let lifted = |client: &ClientWithMiddleware| client.get(URL).with_extension(Endpoint::read().with_deadline(Duration::MAX));
     assert_eq!(time_given(steady().with_deadline(seconds(2)), lifted).await, Duration::MAX);
 }
 
@@ -198,7 +198,7 @@ async fn an_endpoint_lifts_the_clients_deadline_with_the_longest_duration() {
 async fn an_attempt_limit_of_the_endpoint_beats_the_clients_also_when_it_is_longer() {
     for limit in [seconds(1), seconds(7)] {
         let retry = steady().with_policy(attempts(1)).with_attempt_limit(seconds(3));
-        assert_eq!(time_given(retry, |client| client.get(URL).with_extension(Endpoint::read().attempt_within(limit))).await, limit);
+        assert_eq!(time_given(retry, |client| client.get(URL).with_extension(Endpoint::read().with_attempt_limit(limit))).await, limit);
     }
 }
 
@@ -208,7 +208,7 @@ async fn an_attempt_limit_of_the_endpoint_beats_the_clients_also_when_it_is_long
 async fn a_scope_caps_whoever_won() {
     let work = time_given(steady().with_deadline(seconds(5)), |client| client.get(URL).with_extension(Deadline::after(seconds(9))));
     assert_eq!(Deadline::after(seconds(1)).scope(work).await, seconds(1));
-    let work = time_given(steady(), |client| client.get(URL).with_extension(Endpoint::read().within(Duration::MAX)));
+    let work = time_given(steady(), |client| client.get(URL).with_extension(Endpoint::read().with_deadline(Duration::MAX)));
     assert_eq!(Deadline::after(seconds(1)).scope(work).await, seconds(1));
 }
 

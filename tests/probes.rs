@@ -96,7 +96,7 @@ async fn a_probe_that_cannot_tell_ends_the_operation_as_unknown_and_is_not_asked
     for words in [vec![Says::Undecided], vec![Says::InProgress, Says::Undecided], vec![Says::Hangs], vec![Says::InProgress, Says::Hangs]] {
         for step in [Step::fails(), Step::status(503), Step::hangs()] {
             let (peer, probe) = (Scripted::new([step]), ScriptedProbe::new(words.clone()));
-            let endpoint = order(&probe).within(seconds(20)).attempt_within(seconds(1));
+            let endpoint = order(&probe).with_deadline(seconds(20)).with_attempt_limit(seconds(1));
             let ended = end(post(&client(steady(), &peer), endpoint)).await;
             assert_unknown(&ended);
             assert_eq!(ended.report.stop(), StopReason::ProbeUndecided);
@@ -251,8 +251,12 @@ async fn whatever_stops_an_unknown_write_the_probe_is_asked_once_more() {
     type Change = Box<dyn Fn(Endpoint) -> Endpoint>;
     let cases: Vec<(StopReason, Step, Change)> = vec![
         (StopReason::AttemptsSpent, Step::fails(), Box::new(move |order| order.with_policy(policy.with_attempts(1)))),
-        (StopReason::DeadlineTooNear, Step::hangs(), Box::new(|order| order.within(seconds(10)))),
-        (StopReason::DeadlineTooNear, Step::status(503).with_header("retry-after", "60"), Box::new(|order| order.within(seconds(10)))),
+        (StopReason::DeadlineTooNear, Step::hangs(), Box::new(|order| order.with_deadline(seconds(10)))),
+        (
+            StopReason::DeadlineTooNear,
+            Step::status(503).with_header("retry-after", "60"),
+            Box::new(|order| order.with_deadline(seconds(10))),
+        ),
         (StopReason::WindowClosed, Step::status(503).with_header("retry-after", "60"), Box::new(|order| order)),
         (StopReason::UnreadableHint, Step::status(503).with_header("retry-after", "soon"), Box::new(|order| order)),
         (StopReason::ServerForbade, Step::status(500), Box::new(|order| order.classified_by(|_| Some(Verdict::Forbidden)))),
@@ -296,7 +300,7 @@ async fn whatever_stops_an_unknown_write_the_probe_is_asked_once_more() {
 async fn a_tenth_of_the_deadline_is_kept_for_the_last_look() {
     let (peer, probe) = (Scripted::new([Step::hangs()]), ScriptedProbe::new([Says::Hangs]));
     let began = Instant::now();
-    let ended = end(post(&client(steady(), &peer), order(&probe).within(seconds(10)))).await;
+    let ended = end(post(&client(steady(), &peer), order(&probe).with_deadline(seconds(10)))).await;
     assert_unknown(&ended);
     assert_eq!(ended.report.attempts()[0].took(), seconds(9));
     assert_eq!((probe.asked()[0] - began, ended.took), (seconds(9), seconds(10)));
@@ -305,7 +309,7 @@ async fn a_tenth_of_the_deadline_is_kept_for_the_last_look() {
 
     // Nobody else gives a tenth away.
     for endpoint in [Endpoint::unprotected_write(), Endpoint::read().probed_by(ScriptedProbe::new([Says::Absent]))] {
-        let ended = end(post(&client(steady(), &Scripted::new([Step::hangs()])), endpoint.within(seconds(10)))).await;
+        let ended = end(post(&client(steady(), &Scripted::new([Step::hangs()])), endpoint.with_deadline(seconds(10)))).await;
         assert_eq!(ended.report.attempts()[0].took(), seconds(10));
         assert!(ended.report.probes().is_empty());
     }
@@ -440,7 +444,7 @@ async fn a_question_goes_through_the_inner_middlewares_and_is_sent_once() {
 async fn a_question_that_fails_never_leads_to_a_second_write() {
     for answer in [Step::fails(), Step::refused(), Step::status(500), Step::hangs(), Step::broken()] {
         let peer = Scripted::new([Step::fails(), answer.clone()]);
-        let endpoint = Endpoint::probed_write(Asks::at("http://peer.test/status/1")).within(seconds(10));
+        let endpoint = Endpoint::probed_write(Asks::at("http://peer.test/status/1")).with_deadline(seconds(10));
         let ended = end(post(&client(steady(), &peer), endpoint)).await;
         assert_unknown(&ended);
         assert!(ended.took <= seconds(10));
@@ -471,7 +475,7 @@ async fn a_probe_knows_the_operation_it_is_asked_about() {
     });
     let probe = Asks { url: "http://peer.test/status/1", check };
     let contract = KeyContract::new(KeyContract::STRIPE.header().clone(), KeyFormat::Bare, seconds(2));
-    let endpoint = Endpoint::keyed_write(contract).probed_by(probe).within(seconds(20));
+    let endpoint = Endpoint::keyed_write(contract).probed_by(probe).with_deadline(seconds(20));
     let peer = Scripted::new([Step::fails().after(seconds(2)), Step::ok("done")]);
     let request = post(&client(steady(), &peer), endpoint).with_extension(Order(2041));
     let ended = end(request.with_extension(IdempotencyKey::parse("order-2041").unwrap())).await;
@@ -491,7 +495,7 @@ async fn a_probe_of_an_operation_without_deadline_has_what_is_left_of_the_window
 
 #[tokio::test(start_paused = true)]
 async fn the_probes_answer_stands_under_the_deadline_like_any_other() {
-    let endpoint = Endpoint::probed_write(Asks::at("http://peer.test/status/1")).within(seconds(4));
+    let endpoint = Endpoint::probed_write(Asks::at("http://peer.test/status/1")).with_deadline(seconds(4));
     let peer = Scripted::new([Step::fails(), Step::status(200).with_stalled_body("begin")]);
     let began = Instant::now();
     let response = post(&client(steady(), &peer), endpoint).send().await.unwrap();

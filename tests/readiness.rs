@@ -97,7 +97,7 @@ async fn a_timed_out_post_creates_no_duplicate_without_protection() {
 #[tokio::test(start_paused = true)]
 async fn a_timed_out_post_with_a_key_is_sent_again_under_the_same_key() {
     let peer = Scripted::new([Step::hangs(), Step::status(201)]);
-    let payment = Endpoint::keyed_write(KeyContract::STRIPE).attempt_within(millis(200));
+    let payment = Endpoint::keyed_write(KeyContract::STRIPE).with_attempt_limit(millis(200));
     let ended = end(client(steady(), &peer).post(URL).body("one coffee").with_extension(payment)).await;
     assert_eq!(ended.status(), 201);
     peer.assert_sends(2);

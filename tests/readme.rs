@@ -120,7 +120,7 @@ mod the_audit {
     }
 
     fn catalog() -> Result<EndpointCatalog, CatalogError> {
-        let charge = Endpoint::keyed_write(KeyContract::STRIPE).owned_by("payments").within(Duration::from_secs(20));
+        let charge = Endpoint::keyed_write(KeyContract::STRIPE).owned_by("payments").with_deadline(Duration::from_secs(20));
         EndpointCatalog::new().with_row("https://api.stripe.com", Row::post("/v1/charges", charge))
     }
 

@@ -454,10 +454,10 @@ async fn a_lost_body_of_a_read_is_the_transports_own_error() {
 async fn a_body_that_a_limit_cut_says_which() {
     let page = || Endpoint::read().reading_body(1024);
     let stalled = || Step::status(200).with_stalled_body("begin");
-    let ended = sent(stalled(), |client| client.get(SECRETS).with_extension(page().attempt_within(seconds(1)))).await;
+    let ended = sent(stalled(), |client| client.get(SECRETS).with_extension(page().with_attempt_limit(seconds(1)))).await;
     assert!(matches!(ours(&ended), RetryError::AttemptTimedOut(_)));
     assert_ours(&ended);
-    let ended = sent(stalled(), |client| client.get(SECRETS).with_extension(page().within(seconds(1)))).await;
+    let ended = sent(stalled(), |client| client.get(SECRETS).with_extension(page().with_deadline(seconds(1)))).await;
     assert!(matches!(ours(&ended), RetryError::DeadlineExceeded(_)));
     assert_ours(&ended);
 }
@@ -466,7 +466,7 @@ async fn a_body_that_a_limit_cut_says_which() {
 async fn a_lost_body_of_a_write_with_a_final_status_tells_that_status() {
     for (body, timed_out) in [(Step::status(201).with_cut_body("begin"), false), (Step::status(201).with_stalled_body("begin"), true)] {
         let ended = sent(body, |client| {
-            client.post(SECRETS).with_extension(Endpoint::unprotected_write().attempt_within(seconds(1)).reading_body(1024))
+            client.post(SECRETS).with_extension(Endpoint::unprotected_write().with_attempt_limit(seconds(1)).reading_body(1024))
         })
         .await;
         assert!(matches!(ours(&ended), RetryError::BodyLost(_)));

@@ -545,10 +545,10 @@ async fn two_log_lines_of_one_key_match_and_show_no_key() {
 /// A catalogue whose every endpoint holds something.
 fn catalog(probe: impl StatusProbe) -> EndpointCatalog {
     let secret_status = StatusUrl::by_key("/S3CRET-status?key={key}&token=S3CRET-query").unwrap().with(StatusCode::GONE, Found::Absent);
-    let keyed = || Endpoint::keyed_write(KeyContract::STRIPE).named("orders").owned_by("payments").within(Duration::from_secs(1));
+    let keyed = || Endpoint::keyed_write(KeyContract::STRIPE).named("orders").owned_by("payments").with_deadline(Duration::from_secs(1));
     let rows = [
         Row::post("/orders", keyed().probed_by(secret_status)).or(Method::PATCH),
-        Row::put("/orders/{order}", Endpoint::probed_write(probe).hinted_by(HintSources::ALL)),
+        Row::put("/orders/{order}", Endpoint::probed_write(probe).with_hints(HintSources::ALL)),
         Row::get("/orders", Endpoint::read().classified_by(|_| None)),
     ];
     EndpointCatalog::new().with_rows("https://api.test", rows).unwrap()

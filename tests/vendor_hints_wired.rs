@@ -190,10 +190,10 @@ async fn a_vendors_wait_that_does_not_fit_returns_the_answer_at_once() {
 #[tokio::test(start_paused = true)]
 async fn what_the_endpoint_reads_beats_what_the_client_reads() {
     let vetoed = || Step::status(503).with_header("x-should-retry", "false").with_header("retry-after-ms", "250");
-    let deaf = |client: &ClientWithMiddleware| client.get(URL).with_extension(Endpoint::read().hinted_by(HintSources::STANDARD));
+    let deaf = |client: &ClientWithMiddleware| client.get(URL).with_extension(Endpoint::read().with_hints(HintSources::STANDARD));
     let (_, sends, pauses) = run(HintSources::ALL, vetoed(), deaf).await;
     assert_eq!((sends, pauses), (2, vec![Duration::ZERO]));
-    let hearing = |client: &ClientWithMiddleware| client.get(URL).with_extension(Endpoint::read().hinted_by(HintSources::ALL));
+    let hearing = |client: &ClientWithMiddleware| client.get(URL).with_extension(Endpoint::read().with_hints(HintSources::ALL));
     assert_eq!(run(HintSources::STANDARD, vetoed(), hearing).await.1, 1);
 }
 

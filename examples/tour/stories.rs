@@ -63,7 +63,7 @@ pub(crate) async fn told_to_wait() -> Result<Ending> {
 
 pub(crate) async fn lost_answer() -> Result<Ending> {
     let shop = Upstream::start([Mood::LoseAnswer])?;
-    let endpoint = Endpoint::unprotected_write().named("orders").within(5 * SECOND);
+    let endpoint = Endpoint::unprotected_write().named("orders").with_deadline(5 * SECOND);
     let order = client(SafeRetry::new())?.post(shop.url("/orders")).body("one coffee").with_extension(endpoint);
     let ending = Ending::new(
         Told::by(order).await?,
@@ -80,7 +80,7 @@ pub(crate) async fn lost_answer() -> Result<Ending> {
 
 pub(crate) async fn lost_answer_with_a_key() -> Result<Ending> {
     let shop = Upstream::start([Mood::LoseAnswer, Mood::Serve])?;
-    let endpoint = Endpoint::keyed_write(CONTRACT).named("orders").within(5 * SECOND);
+    let endpoint = Endpoint::keyed_write(CONTRACT).named("orders").with_deadline(5 * SECOND);
     let order = client(SafeRetry::new())?.post(shop.url("/orders")).body("one coffee").with_extension(endpoint);
     let ending = Ending::new(
         Told::by(order).await?,

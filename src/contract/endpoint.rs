@@ -25,7 +25,7 @@ pub const DEFAULT_SETTLING: Duration = Duration::from_secs(5);
 /// use reqwest_safe_retry::{Endpoint, KeyContract};
 /// use std::time::Duration;
 ///
-/// let payments = Endpoint::keyed_write(KeyContract::STRIPE).named("payments").within(Duration::from_secs(20));
+/// let payments = Endpoint::keyed_write(KeyContract::STRIPE).named("payments").with_deadline(Duration::from_secs(20));
 /// ```
 ///
 /// It has to travel with the request. `send()` takes it along; `client.execute(builder.build()?)` silently drops all extensions. Whoever
@@ -161,7 +161,7 @@ impl Endpoint {
     ///
     /// # Default
     /// The client's.
-    pub fn within(self, limit: Duration) -> Self {
+    pub fn with_deadline(self, limit: Duration) -> Self {
         self.with(|terms| terms.limit = Some(limit))
     }
 
@@ -176,7 +176,7 @@ impl Endpoint {
     ///
     /// # Default
     /// The client's.
-    pub fn attempt_within(self, limit: Duration) -> Self {
+    pub fn with_attempt_limit(self, limit: Duration) -> Self {
         self.with(|terms| terms.attempt_limit = Some(limit))
     }
 
@@ -207,7 +207,7 @@ impl Endpoint {
     ///
     /// # Default
     /// The client's, and there [`HintSources::STANDARD`]: `Retry-After` alone.
-    pub fn hinted_by(self, sources: HintSources) -> Self {
+    pub fn with_hints(self, sources: HintSources) -> Self {
         self.with(|terms| terms.hints = Some(sources))
     }
 

@@ -126,7 +126,7 @@ pub const FULLSTORY: KeyContract = KeyContract::new(IDEMPOTENCY_KEY, KeyFormat::
 /// ```
 /// use reqwest_safe_retry::{Endpoint, presets};
 ///
-/// let charges = Endpoint::keyed_write(presets::STRIPE_V1).hinted_by(presets::STRIPE_HINTS);
+/// let charges = Endpoint::keyed_write(presets::STRIPE_V1).with_hints(presets::STRIPE_HINTS);
 /// ```
 pub const STRIPE_HINTS: HintSources = HintSources::STANDARD.with_vetoes();
 
@@ -163,7 +163,7 @@ pub const SHOPIFY_HINTS: HintSources = HintSources::STANDARD;
 /// away: without a deadline that long the answer returns at once, with the wait in its report. A limit says nothing about a write that ran
 /// into it: mark what protects it.
 ///
-/// Replaces the endpoint's [`classified_by`](Endpoint::classified_by) and [`hinted_by`](Endpoint::hinted_by).
+/// Replaces the endpoint's [`classified_by`](Endpoint::classified_by) and [`with_hints`](Endpoint::with_hints).
 ///
 /// Sources: <https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api>,
 /// <https://docs.github.com/en/rest/using-the-rest-api/troubleshooting-the-rest-api>.
@@ -175,7 +175,7 @@ pub const SHOPIFY_HINTS: HintSources = HintSources::STANDARD;
 /// let issues = presets::github(Endpoint::read().named("issues"));
 /// ```
 pub fn github(endpoint: Endpoint) -> Endpoint {
-    endpoint.hinted_by(HintSources::STANDARD.with_rate_limit_reset()).classified_by(github_limit)
+    endpoint.with_hints(HintSources::STANDARD.with_rate_limit_reset()).classified_by(github_limit)
 }
 
 fn github_limit(answer: &Answer<'_>) -> Option<Verdict> {

@@ -26,7 +26,7 @@ impl EndpointCatalog {
     /// | `origin`, `method`, `path` | as in [`with_rows`](Self::with_rows); several methods as a list |
     /// | `effect` | `"read"`, `"idempotent_write"`, `"unprotected_write"`, `"never_resend"` or `{ keyed_write = { .. } }` |
     /// | `name`, `owner` | [`Endpoint::named`], [`Endpoint::owned_by`] |
-    /// | `within`, `attempt_within`, `settling` | a duration: `"500ms"`, `"1m 30s"`, `"24h"`, `"7d"`, or whole seconds as a number |
+    /// | `deadline`, `attempt_limit`, `settling` | a duration: `"500ms"`, `"1m 30s"`, `"24h"`, `"7d"`, or whole seconds as a number |
     /// | `attempts` | sends in all; the row then has [`RetryPolicy::DEFAULT`] in everything else |
     /// | `reading_body` | bytes ([`Endpoint::reading_body`]) |
     /// | `trusting_refusal` | a list of statuses ([`Endpoint::trusting_refusal`]) |
@@ -52,7 +52,7 @@ impl EndpointCatalog {
     ///     path = "/v1/charges"
     ///     effect = { keyed_write = { preset = "stripe" } }
     ///     owner = "payments"
-    ///     within = "20s"
+    ///     deadline = "20s"
     ///
     ///     [[endpoint]]
     ///     origin = "https://warehouse.example"
@@ -60,7 +60,7 @@ impl EndpointCatalog {
     ///     path = "/orders/{order}/shipment"
     ///     effect = "unprotected_write"
     ///     status_url = "/orders/{order}/shipment"
-    ///     within = "30s"
+    ///     deadline = "30s"
     /// "#)?;
     /// # Ok::<(), reqwest_safe_retry::CatalogError>(())
     /// ```
@@ -134,7 +134,7 @@ impl InvalidFile {
         self.line
     }
 
-    /// The field, such as `endpoint[2].within`; empty when the text is no TOML or JSON at all.
+    /// The field, such as `endpoint[2].deadline`; empty when the text is no TOML or JSON at all.
     #[must_use]
     pub fn field(&self) -> &str {
         &self.field
@@ -207,8 +207,8 @@ struct Entry {
     effect: FileEffect,
     name: Option<String>,
     owner: Option<String>,
-    within: Option<Limit>,
-    attempt_within: Option<Limit>,
+    deadline: Option<Limit>,
+    attempt_limit: Option<Limit>,
     settling: Option<Limit>,
     attempts: Option<u32>,
     reading_body: Option<usize>,
@@ -231,11 +231,11 @@ impl Entry {
         if let Some(owner) = self.owner {
             endpoint = endpoint.owned_by(owner);
         }
-        if let Some(Limit(limit)) = self.within {
-            endpoint = endpoint.within(limit);
+        if let Some(Limit(limit)) = self.deadline {
+            endpoint = endpoint.with_deadline(limit);
         }
-        if let Some(Limit(limit)) = self.attempt_within {
-            endpoint = endpoint.attempt_within(limit);
+        if let Some(Limit(limit)) = self.attempt_limit {
+            endpoint = endpoint.with_attempt_limit(limit);
         }
         if let Some(Limit(time)) = self.settling {
             endpoint = endpoint.settling(time);

@@ -41,7 +41,7 @@ pub use file::InvalidFile;
 /// use std::time::Duration;
 ///
 /// # fn main() -> Result<(), reqwest_safe_retry::CatalogError> {
-/// let charge = Endpoint::keyed_write(KeyContract::STRIPE).named("charge").owned_by("payments").within(Duration::from_secs(20));
+/// let charge = Endpoint::keyed_write(KeyContract::STRIPE).named("charge").owned_by("payments").with_deadline(Duration::from_secs(20));
 /// let catalog = EndpointCatalog::new().with_rows(
 ///     "https://api.stripe.com",
 ///     [
