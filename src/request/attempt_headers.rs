@@ -46,14 +46,16 @@ impl AttemptHeaders {
         Self { number: Some(header), ..self }
     }
 
-    /// Writes the time left before the operation's deadline. It falls strictly from attempt to attempt until it is zero, and is
-    /// absent without a deadline.
+    /// Writes the time that the attempt has: what is left before the operation's deadline, or the
+    /// attempt limit where that is shorter. It falls from attempt to attempt, and is never below one
+    /// millisecond, since servers read 0 as "no limit". It is absent where nothing limits the attempt.
     pub fn with_time_left(self, header: HeaderName, format: TimeLeftFormat) -> Self {
         Self { time_left: Some((header, format)), ..self }
     }
 
     /// Writes the headers of one attempt over whatever stands there, but never over those in `kept`: a key that changes is none.
-    /// `time_left` is [`Duration::MAX`] without a deadline; `last` is what the attempt before this one was told, in milliseconds.
+    /// `time_left` is [`Duration::MAX`] where nothing limits the attempt; `last` is what the attempt
+    /// before this one was told, in milliseconds.
     pub(crate) fn write(&self, headers: &mut HeaderMap, kept: &[HeaderName], number: u32, time_left: Duration, last: &mut Option<u64>) {
         if let Some(name) = self.number.as_ref().filter(|name| !kept.contains(name)) {
             headers.insert(name, HeaderValue::from(number));
@@ -61,7 +63,7 @@ impl AttemptHeaders {
         let timed = |(name, _): &&(HeaderName, TimeLeftFormat)| time_left < Duration::MAX && !kept.contains(name);
         let Some((name, format)) = self.time_left.as_ref().filter(timed) else { return };
         let now = u64::try_from(time_left.as_millis()).unwrap_or(u64::MAX);
-        let told = last.map_or(now, |last| now.min(last.saturating_sub(1)));
+        let told = last.map_or(now, |last| now.min(last.saturating_sub(1))).max(1);
         *last = Some(told);
         headers.insert(name, format.write(told));
     }
@@ -74,7 +76,7 @@ impl TimeLeftFormat {
             Self::Milliseconds => HeaderValue::from(milliseconds),
             Self::Grpc => {
                 let (value, unit) = if milliseconds <= MOST { (milliseconds, 'm') } else { ((milliseconds / 1000).min(MOST), 'S') };
-                HeaderValue::try_from(format!("{value}{unit}")).unwrap_or_else(|_| HeaderValue::from_static("0m"))
+                HeaderValue::try_from(format!("{value}{unit}")).unwrap_or_else(|_| HeaderValue::from_static("1m"))
             }
         }
     }
@@ -102,10 +104,10 @@ mod tests {
     }
 
     #[test]
-    fn the_time_left_falls_strictly_even_where_no_time_passed() {
+    fn the_time_left_falls_even_where_no_time_passed_and_is_never_zero() {
         let ms = Duration::from_millis;
-        let texts = told(TimeLeftFormat::Milliseconds, &[ms(1500), ms(1500), ms(900), Duration::ZERO]);
-        assert_eq!(texts, ["1500", "1499", "900", "0"].map(|text| Some(text.to_owned())));
+        let texts = told(TimeLeftFormat::Milliseconds, &[ms(1500), ms(1500), ms(900), Duration::ZERO, Duration::ZERO]);
+        assert_eq!(texts, ["1500", "1499", "900", "1", "1"].map(|text| Some(text.to_owned())));
     }
 
     #[test]

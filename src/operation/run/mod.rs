@@ -149,7 +149,8 @@ impl<'a> Run<'a> {
         self.sends = self.sends.saturating_add(1);
         if let Some(wanted) = self.plan.headers {
             let key_headers = self.plan.key.as_ref().map_or(&[][..], OperationKey::headers);
-            wanted.write(request.headers_mut(), key_headers, self.sends, self.plan.deadline.time_left(), &mut self.told_time_left);
+            let time = self.plan.attempt_limit.unwrap_or(Duration::MAX).min(self.sending_until.time_left());
+            wanted.write(request.headers_mut(), key_headers, self.sends, time, &mut self.told_time_left);
         }
         self.earlier_probes = self.earlier_probes.saturating_add(mem::take(&mut self.probes));
         self.followed_unknown |= self.sends > 1 && self.evidence == Evidence::Unknown;

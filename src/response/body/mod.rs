@@ -59,10 +59,10 @@ impl From<BodyDeadlineExceeded> for io::Error {
 /// Gives the body of the response a deadline: when it passes, reading ends with [`BodyDeadlineExceeded`] and the connection is closed.
 /// Everything else about the response stays as it was.
 pub(crate) fn bounded(response: Response, deadline: Deadline) -> Response {
-    let Some(bound) = Bound::new(deadline) else { return response };
+    let Some(until) = deadline.instant() else { return response };
     let head = Head::of(&response);
     let (parts, body) = http::Response::from(response).into_parts();
-    if body.is_end_stream() { head.rejoin(parts, body) } else { head.rejoin(parts, Body::wrap(Bounded::new(body, Some(bound)))) }
+    if body.is_end_stream() { head.rejoin(parts, body) } else { head.rejoin(parts, Body::wrap(Bounded::new(body, Some(until)))) }
 }
 
 /// What came of reading a body inside the attempt.
@@ -105,7 +105,7 @@ pub(crate) async fn read(response: Response, most: usize, until: Deadline) -> Re
     }
     let head = Head::of(&response);
     let (parts, body) = http::Response::from(response).into_parts();
-    let mut rest = Bounded::new(body, Bound::new(until));
+    let mut rest = Bounded::new(body, until.instant());
     let mut arrived = Arrived::default();
     loop {
         match rest.frame().await {
@@ -113,8 +113,8 @@ pub(crate) async fn read(response: Response, most: usize, until: Deadline) -> Re
             Some(Err(error)) => return Read::Lost(head.lose(parts, error).await),
             None => break,
         }
-        if arrived.bytes > most {
-            return Read::TooLong(head.rejoin(parts, Body::wrap(PutBack { arrived, rest: rest.body })));
+        if arrived.bytes() > most {
+            return Read::TooLong(head.rejoin(parts, arrived.put_back(rest.body)));
         }
     }
     let (body, whole) = arrived.join();
@@ -146,45 +146,43 @@ impl Head {
     }
 }
 
-/// When a body has to end, and the runtime whose timer says so: the caller may read the body outside of it.
-struct Bound {
-    at: Instant,
-    runtime: Handle,
-}
-
-impl Bound {
-    fn new(deadline: Deadline) -> Option<Self> {
-        // Without a runtime there is no timer, but no transport either.
-        Some(Self { at: deadline.instant()?, runtime: Handle::try_current().ok()? })
-    }
-
-    fn timer(&self) -> Pin<Box<Sleep>> {
-        let _inside = self.runtime.enter();
-        Box::pin(sleep_until(self.at))
-    }
-}
-
-/// A body that ends with an error when its bound passes. What is ready goes first, and nothing follows an end or an error.
+/// A body that ends with an error when its time is up. What is ready goes first, and nothing follows
+/// an end or an error.
 struct Bounded {
     /// Gone once the body has ended.
     body: Option<Body>,
-    bound: Option<Bound>,
-    /// Made when the body first lets us wait: most short bodies never do.
+    until: Option<Instant>,
+    /// What wakes the reader when time is up. Made by each poll that has to wait, in the runtime of
+    /// that poll: the runtime of an earlier one may be gone, or nobody may drive its timers.
     timer: Option<Pin<Box<Sleep>>>,
     late: u64,
 }
 
 impl Bounded {
-    fn new(body: Body, bound: Option<Bound>) -> Self {
-        Self { body: Some(body), bound, timer: None, late: 0 }
+    fn new(body: Body, until: Option<Instant>) -> Self {
+        Self { body: Some(body), until, timer: None, late: 0 }
     }
 
-    /// Whether more has been handed over since the bound passed than can have been waiting then.
+    fn is_time_up(&self) -> bool {
+        self.until.is_some_and(|until| until <= Instant::now())
+    }
+
+    /// Whether more has been handed over since time was up than can have been waiting then.
     fn is_overdue(&mut self, frame: &Frame<Bytes>) -> bool {
-        if self.bound.as_ref().is_some_and(|bound| bound.at <= Instant::now()) {
+        if self.is_time_up() {
             self.late = self.late.saturating_add(length_of(frame).max(LEAST_FRAME));
         }
         self.late > MOST_AFTER_DEADLINE
+    }
+
+    /// Whether time is up. If not, and if there is a runtime around, the task is woken when it is.
+    fn poll_time_up(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.is_time_up() {
+            return Poll::Ready(());
+        }
+        let runtime = Handle::try_current();
+        self.timer = self.until.filter(|_| runtime.is_ok()).map(|until| Box::pin(sleep_until(until)));
+        self.timer.as_mut().map_or(Poll::Pending, |timer| timer.as_mut().poll(cx))
     }
 
     fn time_up(&mut self) -> BoxError {
@@ -214,8 +212,7 @@ impl HttpBody for Bounded {
                 }
             });
         }
-        let Some(bound) = &this.bound else { return Poll::Pending };
-        ready!(this.timer.get_or_insert_with(|| bound.timer()).as_mut().poll(cx));
+        ready!(this.poll_time_up(cx));
         Poll::Ready(Some(Err(this.time_up())))
     }
 
@@ -228,47 +225,93 @@ impl HttpBody for Bounded {
     }
 }
 
-/// The frames read so far.
+/// What has been read so far.
 #[derive(Default)]
 struct Arrived {
-    frames: VecDeque<Frame<Bytes>>,
-    bytes: u64,
+    data: Data,
+    /// Trailers, and frames of kinds to come.
+    others: VecDeque<Frame<Bytes>>,
 }
 
-impl Arrived {
-    fn push(&mut self, frame: Frame<Bytes>) {
-        let length = length_of(&frame);
-        self.bytes = self.bytes.saturating_add(length);
-        // Empty frames say nothing, and a peer could send them without end.
-        if length > 0 || frame.is_trailers() {
-            self.frames.push_back(frame);
+/// The data of a body. Each frame keeps the read buffer alive that it came in, however few bytes of
+/// it are its own, so several frames are copied together.
+enum Data {
+    One(Bytes),
+    Several(Vec<u8>),
+}
+
+impl Default for Data {
+    fn default() -> Self {
+        Self::One(Bytes::new())
+    }
+}
+
+impl Data {
+    fn len(&self) -> usize {
+        match self {
+            Self::One(bytes) => bytes.len(),
+            Self::Several(bytes) => bytes.len(),
         }
     }
 
-    /// The bytes in one piece, and a body that hands them out once more, trailers included. A body of one frame is not copied.
-    fn join(self) -> (Bytes, Body) {
-        let (mut data, mut trailers) = (Vec::new(), VecDeque::new());
-        for frame in self.frames {
-            match frame.into_data() {
-                Ok(bytes) => data.push(bytes),
-                Err(other) => trailers.push_back(other),
-            }
+    fn push(&mut self, more: Bytes) {
+        match self {
+            Self::One(first) if first.is_empty() => *first = more,
+            Self::One(first) => *self = Self::Several([&first[..], &more[..]].concat()),
+            Self::Several(bytes) => bytes.extend_from_slice(&more),
         }
-        let whole = if data.len() > 1 { data.concat().into() } else { data.pop().unwrap_or_default() };
-        let body = if trailers.is_empty() {
-            Body::from(whole.clone())
-        } else {
-            trailers.push_front(Frame::data(whole.clone()));
-            Body::wrap(PutBack { arrived: Self { frames: trailers, bytes: self.bytes }, rest: None })
-        };
+    }
+
+    fn whole(self) -> Bytes {
+        match self {
+            Self::One(bytes) => bytes,
+            Self::Several(bytes) => bytes.into(),
+        }
+    }
+}
+
+impl Arrived {
+    /// Empty frames say nothing, and a peer could send them without end.
+    fn push(&mut self, frame: Frame<Bytes>) {
+        match frame.into_data() {
+            Ok(bytes) if bytes.is_empty() => {}
+            Ok(bytes) => self.data.push(bytes),
+            Err(other) => self.others.push_back(other),
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        u64::try_from(self.data.len()).unwrap_or(u64::MAX)
+    }
+
+    /// The bytes in one piece, and a body that hands them out once more, trailers included. A body
+    /// of one frame is not copied.
+    fn join(self) -> (Bytes, Body) {
+        let whole = self.data.whole();
+        let body =
+            if self.others.is_empty() { Body::from(whole.clone()) } else { Body::wrap(PutBack::new(whole.clone(), self.others, None)) };
         (whole, body)
+    }
+
+    /// A body that hands out what was read, then the rest.
+    fn put_back(self, rest: Option<Body>) -> Body {
+        Body::wrap(PutBack::new(self.data.whole(), self.others, rest))
     }
 }
 
 /// A body with the frames that were already read put back in front.
 struct PutBack {
-    arrived: Arrived,
+    frames: VecDeque<Frame<Bytes>>,
     rest: Option<Body>,
+}
+
+impl PutBack {
+    fn new(data: Bytes, mut others: VecDeque<Frame<Bytes>>, rest: Option<Body>) -> Self {
+        if !data.is_empty() {
+            others.push_front(Frame::data(data));
+        }
+        Self { frames: others, rest }
+    }
 }
 
 impl HttpBody for PutBack {
@@ -276,23 +319,23 @@ impl HttpBody for PutBack {
     type Error = reqwest::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, reqwest::Error>>> {
-        if let Some(frame) = self.arrived.frames.pop_front() {
-            self.arrived.bytes = self.arrived.bytes.saturating_sub(length_of(&frame));
+        if let Some(frame) = self.frames.pop_front() {
             return Poll::Ready(Some(Ok(frame)));
         }
         self.rest.as_mut().map_or(Poll::Ready(None), |rest| Pin::new(rest).poll_frame(cx))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.arrived.frames.is_empty() && self.rest.as_ref().is_none_or(Body::is_end_stream)
+        self.frames.is_empty() && self.rest.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
         let rest = self.rest.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint);
+        let put_back: u64 = self.frames.iter().map(length_of).fold(0, u64::saturating_add);
         let mut hint = SizeHint::new();
-        hint.set_lower(rest.lower().saturating_add(self.arrived.bytes));
+        hint.set_lower(rest.lower().saturating_add(put_back));
         if let Some(upper) = rest.upper() {
-            hint.set_upper(upper.saturating_add(self.arrived.bytes));
+            hint.set_upper(upper.saturating_add(put_back));
         }
         hint
     }

@@ -1,4 +1,4 @@
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt as _, stream};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
@@ -152,12 +152,12 @@ async fn a_bounded_body_keeps_its_length_its_trailers_and_its_end() {
 fn block_on<T: Send>(work: impl Future<Output = T> + Send) -> T {
     struct Unpark(std::thread::Thread);
     impl std::task::Wake for Unpark {
-        fn wake(self: std::sync::Arc<Self>) {
+        fn wake(self: Arc<Self>) {
             self.0.unpark();
         }
     }
     let mut work = std::pin::pin!(work);
-    let waker = std::sync::Arc::new(Unpark(std::thread::current())).into();
+    let waker = Arc::new(Unpark(std::thread::current())).into();
     let mut context = Context::from_waker(&waker);
     loop {
         match work.as_mut().poll(&mut context) {
@@ -167,12 +167,46 @@ fn block_on<T: Send>(work: impl Future<Output = T> + Send) -> T {
     }
 }
 
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
 #[test]
-fn a_bounded_body_may_be_read_outside_of_the_runtime() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let answer = runtime.block_on(async { bounded(response(scripted(&[Stall])), Deadline::after(SECOND / 50)) });
-    let error = block_on(answer.bytes()).unwrap_err();
+fn a_body_whose_runtime_is_gone_ends_at_its_deadline_in_another_one() {
+    let first = runtime();
+    let answer = first.block_on(async { bounded(response(scripted(&[Stall])), Deadline::after(SECOND / 20)) });
+    drop(first);
+    let error = runtime().block_on(answer.bytes()).unwrap_err();
     assert!(is_ours(&error));
+}
+
+#[test]
+fn a_body_whose_runtime_nobody_drives_ends_at_its_deadline() {
+    let idle = runtime();
+    let answer = idle.block_on(async { bounded(response(scripted(&[Stall])), Deadline::after(SECOND / 20)) });
+    let error = runtime().block_on(answer.bytes()).unwrap_err();
+    assert!(is_ours(&error));
+}
+
+#[test]
+fn a_body_that_began_to_wait_in_one_runtime_goes_on_in_another() {
+    let first = runtime();
+    let mut reading = Box::pin(first.block_on(async { bounded(response(scripted(&[Stall])), Deadline::after(SECOND / 20)) }).bytes());
+    first.block_on(std::future::poll_fn(|cx| {
+        assert!(reading.as_mut().poll(cx).is_pending());
+        Poll::Ready(())
+    }));
+    drop(first);
+    assert!(is_ours(&runtime().block_on(reading).unwrap_err()));
+}
+
+/// Without a runtime there is no timer: time is only looked at when more arrives, or nothing does.
+#[test]
+fn outside_of_every_runtime_each_poll_looks_at_the_clock() {
+    let late = runtime().block_on(async { bounded(response(scripted(&[Stall])), Deadline::after(Duration::ZERO)) });
+    assert!(is_ours(&block_on(late.bytes()).unwrap_err()));
+    let answer = runtime().block_on(async { bounded(response(scripted(&[Data("at once")])), Deadline::after(SECOND)) });
+    assert_eq!(block_on(answer.bytes()).unwrap(), "at once");
 }
 
 // ===== read, in virtual time =====
@@ -193,6 +227,35 @@ async fn a_body_read_inside_the_attempt_is_there_for_the_caller_too() {
     let collected = http::Response::<Body>::from(answer).into_body().collect().await.unwrap();
     assert_eq!(collected.trailers(), Some(&trailers()));
     assert_eq!(collected.to_bytes(), "two parts");
+}
+
+/// One byte that keeps a whole read buffer alive.
+fn byte_in_a_buffer(buffers: &Arc<()>) -> Bytes {
+    struct Buffer([u8; 8192], #[expect(dead_code, reason = "counts the buffers")] Arc<()>);
+    impl AsRef<[u8]> for Buffer {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+    Bytes::from_owner(Buffer([b'x'; 8192], Arc::clone(buffers))).split_to(1)
+}
+
+#[tokio::test]
+async fn a_body_that_trickles_keeps_no_read_buffer_alive() {
+    const PACKETS: usize = 60_000;
+    let buffers = Arc::new(());
+    for most in [PACKETS, PACKETS / 2] {
+        let own = Arc::clone(&buffers);
+        let trickle = stream::iter(0..PACKETS).map(move |_| Ok::<_, io::Error>(Frame::data(byte_in_a_buffer(&own))));
+        let read = read(response(Body::wrap(StreamBody::new(trickle))), most, Deadline::NONE).await;
+        assert_eq!(matches!(read, Read::Whole { .. }), most == PACKETS);
+        assert!(Arc::strong_count(&buffers) <= 3, "{} buffers are held", Arc::strong_count(&buffers));
+        let answer = match read {
+            Read::Whole { response, .. } | Read::TooLong(response) => response,
+            Read::Lost(lost) => panic!("{lost:?}"),
+        };
+        assert_eq!(answer.bytes().await.unwrap().len(), PACKETS);
+    }
 }
 
 #[tokio::test(start_paused = true)]
