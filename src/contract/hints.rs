@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use http::{HeaderMap, header::AGE};
 use sfv::{BareItem, Item, List, ListEntry, Parser};
 
-use crate::policy::{Hint, InvalidHint, SECOND, decimal, server_time};
+use crate::policy::{Hint, InvalidHint, SECOND, decimal, longest_of, server_time};
 
 /// Which fields of an answer are read as a wait or a veto. `Copy`, `const`.
 ///
@@ -145,7 +145,7 @@ fn milliseconds(headers: &HeaderMap) -> Option<Duration> {
 
 /// The longest wait of all lines of a field, if each can be read.
 fn longest(headers: &HeaderMap, field: &str, unit: Duration) -> Option<Duration> {
-    let lines = headers.get_all(field).iter().map(|line| decimal(line.as_bytes().trim_ascii(), unit));
+    let lines = headers.get_all(field).iter().map(|line| longest_of(line.as_bytes(), |text| decimal(text, unit)));
     lines.reduce(|longest, line| Some(longest?.max(line?))).flatten()
 }
 
@@ -218,12 +218,13 @@ mod tests {
             assert_eq!(wait(HintSources::ALL, &[(field, "0.0000001")]), Some(Ok(Duration::from_nanos(1))), "{field}");
             assert_eq!(wait(HintSources::ALL, &[(field, "99999999999999999999999999")]), Some(Ok(Duration::MAX)), "{field}");
             assert_eq!(wait(HintSources::ALL, &[(field, "250"), (field, "300")]), millis(300), "{field}");
+            assert_eq!(wait(HintSources::ALL, &[(field, "300, 250")]), millis(300), "{field}");
         }
     }
 
     #[test]
     fn a_malformed_vendor_field_is_ignored_whole() {
-        for value in ["", "-1", "+1", "1e3", "10, 20", "soon"] {
+        for value in ["", "-1", "+1", "1e3", "10, soon", "10,", "soon"] {
             assert_eq!(wait(HintSources::ALL, &[("retry-after-ms", value)]), None, "{value:?}");
             assert_eq!(wait(HintSources::ALL, &[("retry-after-ms", "5"), ("retry-after-ms", value)]), None, "{value:?}");
             assert_eq!(wait(HintSources::ALL, &[("retry-after-ms", value), ("retry-after", "2")]), millis(2000), "{value:?}");

@@ -35,13 +35,20 @@ pub enum Effect {
 impl Effect {
     /// The effect that the method alone promises.
     ///
-    /// GET, HEAD, OPTIONS and TRACE read; PUT and DELETE are idempotent; everything else, methods unknown to us included, is an
-    /// unprotected write (RFC 9110 §9.2.1, §9.2.2).
+    /// It goes by the columns "safe" and "idempotent" of the [registry of HTTP methods]: GET, HEAD,
+    /// OPTIONS, TRACE, PROPFIND, REPORT, SEARCH, QUERY and PRI read; PUT, DELETE and the other
+    /// idempotent ones are idempotent writes; everything else, methods unknown to us included, is an
+    /// unprotected write ([RFC 9110 §9.2]).
+    ///
+    /// [registry of HTTP methods]: https://www.iana.org/assignments/http-methods/http-methods.xhtml
+    /// [RFC 9110 §9.2]: https://www.rfc-editor.org/rfc/rfc9110#section-9.2
     #[must_use]
     pub fn of_method(method: &Method) -> Self {
-        match *method {
-            Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE => Self::Read,
-            Method::PUT | Method::DELETE => Self::IdempotentWrite,
+        match method.as_str() {
+            "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PRI" | "PROPFIND" | "QUERY" | "REPORT" | "SEARCH" => Self::Read,
+            "PUT" | "DELETE" | "ACL" | "BASELINE-CONTROL" | "BIND" | "CHECKIN" | "CHECKOUT" | "COPY" | "LABEL" | "LINK" | "MERGE"
+            | "MKACTIVITY" | "MKCALENDAR" | "MKCOL" | "MKREDIRECTREF" | "MKWORKSPACE" | "MOVE" | "ORDERPATCH" | "PROPPATCH" | "REBIND"
+            | "UNBIND" | "UNCHECKOUT" | "UNLINK" | "UNLOCK" | "UPDATE" | "UPDATEREDIRECTREF" | "VERSION-CONTROL" => Self::IdempotentWrite,
             _ => Self::UnprotectedWrite,
         }
     }
@@ -62,4 +69,37 @@ pub enum Lapsed {
     Stop,
     /// Ask the endpoint's status probe.
     Probe,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The registry of HTTP methods as IANA lists it: method, safe, idempotent.
+    const REGISTRY: &str = "ACL no yes, BASELINE-CONTROL no yes, BIND no yes, CHECKIN no yes, CHECKOUT no yes, CONNECT no no, \
+        COPY no yes, DELETE no yes, GET yes yes, HEAD yes yes, LABEL no yes, LINK no yes, LOCK no no, MERGE no yes, \
+        MKACTIVITY no yes, MKCALENDAR no yes, MKCOL no yes, MKREDIRECTREF no yes, MKWORKSPACE no yes, MOVE no yes, \
+        OPTIONS yes yes, ORDERPATCH no yes, PATCH no no, POST no no, PRI yes yes, PROPFIND yes yes, PROPPATCH no yes, \
+        PUT no yes, QUERY yes yes, REBIND no yes, REPORT yes yes, SEARCH yes yes, TRACE yes yes, UNBIND no yes, \
+        UNCHECKOUT no yes, UNLINK no yes, UNLOCK no yes, UPDATE no yes, UPDATEREDIRECTREF no yes, VERSION-CONTROL no yes";
+
+    #[test]
+    fn every_registered_method_has_the_effect_that_its_columns_promise() {
+        for row in REGISTRY.split(", ") {
+            let [method, safe, idempotent] = row.split(' ').collect::<Vec<_>>()[..] else { panic!("{row}") };
+            let expected = match (safe, idempotent) {
+                ("yes", _) => Effect::Read,
+                (_, "yes") => Effect::IdempotentWrite,
+                _ => Effect::UnprotectedWrite,
+            };
+            assert_eq!(Effect::of_method(&method.parse().unwrap()), expected, "{method}");
+        }
+    }
+
+    #[test]
+    fn a_method_of_no_registry_or_another_case_promises_nothing() {
+        for method in ["PURGE", "get", "Delete"] {
+            assert_eq!(Effect::of_method(&method.parse().unwrap()), Effect::UnprotectedWrite, "{method}");
+        }
+    }
 }

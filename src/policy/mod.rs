@@ -45,7 +45,7 @@ pub use explain::Explanation;
 pub use key::{IdempotencyKey, InvalidKey, KeyAnswer, KeyContract, KeyFormat, KeyScope, KeySource, Replays};
 pub use retry_after::{Hint, InvalidHint};
 #[cfg(feature = "middleware")]
-pub(crate) use retry_after::{SECOND, decimal, server_time};
+pub(crate) use retry_after::{SECOND, decimal, longest_of, server_time};
 pub use signal::{Evidence, RetryStatuses, Signal};
 pub use situation::{BodySupply, Situation};
 pub use throttle::{AdaptiveLimits, AdaptiveThrottle};

@@ -27,11 +27,15 @@ impl Hint {
     ///
     /// * Seconds: digits. A fraction (`1.5`) is read as well, although the grammar has none, and rounded up to the next nanosecond; reading
     ///   it can only wait longer than dropping it. A number that is too large saturates to [`Duration::MAX`], which fits no deadline.
-    /// * A date in any of the three forms (RFC 9110 §5.6.7): measured against the response's own `Date`, plus its `Age`, so that a wrong
-    ///   clock on our side does not matter; against `received` when there is no readable `Date`. When the two are more than a day apart one
-    ///   clock is broken, nobody knows which, and the longer of both waits counts. A date in the past is a wait of zero. A two-digit year
-    ///   is at most 50 years ahead of `received`. Leap seconds and wrong weekdays are accepted, wrong letter case is not.
-    /// * Several lines: the longest wait; unreadable when one of them is, since that one may have asked for more.
+    /// * A date in any of the three forms (RFC 9110 §5.6.7): measured against the response's own
+    ///   `Date`, plus its `Age`, so that a clock that is slightly wrong does not matter; against
+    ///   `received` when there is no readable `Date`. When the two are more than five minutes apart,
+    ///   one clock is broken or the answer is an old one, nobody knows which, and the longer of both
+    ///   waits counts. So it does where there are several `Date` or `Age` lines. A date in the past is
+    ///   a wait of zero. A two-digit year is at most 50 years ahead of `received`. Leap seconds and
+    ///   wrong weekdays are accepted, wrong letter case is not.
+    /// * Several lines, also when a proxy merged them into one (`120, 30`): the longest wait;
+    ///   unreadable when one of them is, since that one may have asked for more.
     ///
     /// `None` when the server asked for nothing.
     ///
@@ -53,11 +57,9 @@ impl Hint {
     /// # Ok::<(), http::header::InvalidHeaderValue>(())
     /// ```
     pub fn parse(headers: &HeaderMap, received: SystemTime) -> Option<Result<Duration, InvalidHint>> {
-        let lines = headers.get_all(RETRY_AFTER).iter().map(|line| {
-            let text = line.as_bytes().trim_ascii();
-            decimal(text, SECOND).or_else(|| wait_until(text, headers, received)).ok_or(InvalidHint)
-        });
-        lines.reduce(|longest, line| Ok(longest?.max(line?)))
+        let read = |text: &[u8]| decimal(text, SECOND).or_else(|| wait_until(text, headers, received));
+        let lines = headers.get_all(RETRY_AFTER).iter();
+        lines.map(|line| longest_of(line.as_bytes(), read).ok_or(InvalidHint)).reduce(|longest, line| Ok(longest?.max(line?)))
     }
 }
 
@@ -77,8 +79,25 @@ impl std::error::Error for InvalidHint {}
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-/// Beyond this difference between the server's clock and ours, one of them is broken rather than inexact.
-const CREDIBLE_SKEW: Duration = Duration::from_secs(24 * 60 * 60);
+/// 5 minutes: beyond this difference between the server's clock and ours, one of them is broken
+/// rather than inexact (Kerberos draws the line there as well), or a cache made the answer old.
+const CREDIBLE_SKEW: Duration = Duration::from_secs(5 * 60);
+
+/// The longest of the values that a field line holds: one, or several that were merged with commas
+/// (RFC 9110 §5.3). A date has a comma of its own. `None` when one of them cannot be read.
+pub(crate) fn longest_of(line: &[u8], read: impl Fn(&[u8]) -> Option<Duration>) -> Option<Duration> {
+    let (mut longest, mut rest) = (None, line);
+    loop {
+        let commas = rest.iter().enumerate().filter(|(_, byte)| **byte == b',').map(|(place, _)| place);
+        let mut ends = commas.take(2).chain([rest.len()]);
+        let (wait, end) = ends.find_map(|end| Some((read(rest[..end].trim_ascii())?, end)))?;
+        longest = longest.max(Some(wait));
+        match rest.get(end + 1..) {
+            Some(next) => rest = next,
+            None => return longest,
+        }
+    }
+}
 
 /// `1*DIGIT [ "." 1*DIGIT ]` of some unit, rounded up to whole nanoseconds, saturating.
 pub(crate) fn decimal(text: &[u8], unit: Duration) -> Option<Duration> {
@@ -116,13 +135,14 @@ fn wait_until(text: &[u8], headers: &HeaderMap, received: SystemTime) -> Option<
     Some(instant.duration_since(server_time(headers, received)).unwrap_or(Duration::ZERO))
 }
 
-/// The server's own time at the arrival of its answer: `Date`, made older by a cache for `Age` (RFC 9110 §6.6.1, RFC 9111 §5.1).
+/// The server's own time at the arrival of its answer: `Date`, made older by a cache for `Age`
+/// (RFC 9110 §6.6.1, RFC 9111 §5.1). In doubt the earlier time, which makes the longer wait.
 pub(crate) fn server_time(headers: &HeaderMap, received: SystemTime) -> SystemTime {
-    let age = headers.get(AGE).and_then(|age| integer(age.as_bytes().trim_ascii(), SECOND)).unwrap_or(Duration::ZERO);
-    let date = headers.get(DATE).and_then(|date| http_date(date.as_bytes().trim_ascii(), received));
-    let Some(told) = date.and_then(|date| date.checked_add(age)) else { return received };
+    let ages = headers.get_all(AGE).iter().map(|age| integer(age.as_bytes().trim_ascii(), SECOND).unwrap_or(Duration::ZERO));
+    let age = ages.min().unwrap_or(Duration::ZERO);
+    let dates = headers.get_all(DATE).iter().filter_map(|date| http_date(date.as_bytes().trim_ascii(), received));
+    let Some(told) = dates.min().and_then(|date| date.checked_add(age)) else { return received };
     let skew = told.duration_since(received).unwrap_or_else(|behind| behind.duration());
-    // The earlier time makes the longer wait.
     if skew <= CREDIBLE_SKEW { told } else { told.min(received) }
 }
 
@@ -219,6 +239,63 @@ mod tests {
         assert_eq!(integer(b"1", SECOND), Some(SECOND));
         assert_eq!(integer(b"1.5", SECOND), None);
         assert_eq!(integer(b"", SECOND), None);
+    }
+
+    /// 14 November 2023, 22:13:20 GMT.
+    const NOW: u64 = 1_700_000_000;
+
+    fn wait(lines: &[(http::HeaderName, &str)]) -> Option<Result<Duration, InvalidHint>> {
+        let headers = lines.iter().fold(HeaderMap::new(), |mut headers, (name, value)| {
+            headers.append(name, http::HeaderValue::try_from(*value).unwrap());
+            headers
+        });
+        Hint::parse(&headers, UNIX_EPOCH + Duration::from_secs(NOW))
+    }
+
+    fn seconds(seconds: u64) -> Option<Result<Duration, InvalidHint>> {
+        Some(Ok(Duration::from_secs(seconds)))
+    }
+
+    #[test]
+    fn a_date_of_a_server_whose_clock_is_hours_off_makes_the_longer_wait() {
+        let in_ten_minutes = (RETRY_AFTER, "Tue, 14 Nov 2023 22:23:20 GMT");
+        let rows = [
+            (vec![(DATE, "Wed, 15 Nov 2023 21:13:20 GMT")], 600, "23 hours ahead"),
+            (vec![(DATE, "Tue, 14 Nov 2023 22:13:20 GMT"), (AGE, "80000")], 600, "an age that the date does not show"),
+            (vec![(DATE, "Tue, 14 Nov 2023 21:13:20 GMT")], 4200, "an hour behind"),
+            (vec![(DATE, "Tue, 14 Nov 2023 22:15:20 GMT")], 480, "two minutes ahead: the server's own clock counts"),
+        ];
+        for (lines, expected, name) in rows {
+            assert_eq!(wait(&[lines, vec![in_ten_minutes.clone()]].concat()), seconds(expected), "{name}");
+        }
+    }
+
+    #[test]
+    fn of_two_dates_or_ages_the_longer_wait_counts_in_either_order() {
+        let until = (RETRY_AFTER, "Tue, 14 Nov 2023 22:13:50 GMT");
+        let dates = [(DATE, "Tue, 14 Nov 2023 22:13:40 GMT"), (DATE, "Tue, 14 Nov 2023 22:13:20 GMT")];
+        let ages = [(AGE, "20"), (AGE, "0")];
+        for [one, two] in [[0, 1], [1, 0]] {
+            assert_eq!(wait(&[dates[one].clone(), dates[two].clone(), until.clone()]), seconds(30));
+            assert_eq!(wait(&[dates[1].clone(), ages[one].clone(), ages[two].clone(), until.clone()]), seconds(30));
+        }
+    }
+
+    #[test]
+    fn waits_that_a_proxy_merged_are_read_as_lines_of_their_own() {
+        let date = "Tue, 14 Nov 2023 22:14:20 GMT";
+        for (value, expected) in [
+            ("120, 120", seconds(120)),
+            ("30,120", seconds(120)),
+            (&format!("{date}, 30"), seconds(60)),
+            (&format!("120 , {date}"), seconds(120)),
+            (&format!("{date}, {date}"), seconds(60)),
+            ("120,", Some(Err(InvalidHint))),
+            ("120, soon", Some(Err(InvalidHint))),
+            (", 120", Some(Err(InvalidHint))),
+        ] {
+            assert_eq!(wait(&[(RETRY_AFTER, value)]), expected, "{value}");
+        }
     }
 
     #[test]
