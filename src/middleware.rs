@@ -16,13 +16,14 @@ use crate::{
     contract::endpoint::{DeadlineCovers, Endpoint},
     contract::hints::HintSources,
     observe::{self, Observer, Telemetry},
-    operation::attempt,
+    operation::chance::Chance,
     operation::key::OperationKey,
     operation::plan::Plan,
     operation::run,
     outcome::error::Misuse,
     outcome::report::ReportSlot,
     policy::{BudgetLimits, Effect, IdempotencyKey, RetryPolicy},
+    proof::witness,
     request::attempt_headers::AttemptHeaders,
     request::correlation::CorrelationId,
     request::deadline::Deadline,
@@ -64,7 +65,7 @@ use crate::{
 pub struct SafeRetry(Arc<Settings>);
 
 #[derive(Clone)]
-struct Settings {
+pub(crate) struct Settings {
     policy: RetryPolicy,
     budget: RetryBudget,
     limit: Option<Duration>,
@@ -77,8 +78,7 @@ struct Settings {
     attempt_headers: Option<Arc<AttemptHeaders>>,
     telemetry: Telemetry,
     reuse_guard: Arc<ReuseGuard>,
-    #[cfg(feature = "testing")]
-    draws: Option<crate::testing::Draws>,
+    pub(crate) chance: Chance,
 }
 
 /// What becomes of requests that no extension, catalogue row or default write marks.
@@ -110,8 +110,7 @@ impl SafeRetry {
             attempt_headers: None,
             telemetry: Telemetry::default(),
             reuse_guard: Arc::new(ReuseGuard::new()),
-            #[cfg(feature = "testing")]
-            draws: None,
+            chance: Chance::default(),
         }))
     }
 
@@ -224,18 +223,12 @@ impl SafeRetry {
         self.with(|settings| settings.attempt_headers = Some(Arc::new(headers)))
     }
 
-    /// Replaces chance by a scripted source, for tests of your own client.
-    #[cfg(feature = "testing")]
-    pub fn with_draws(self, draws: crate::testing::Draws) -> Self {
-        self.with(|settings| settings.draws = Some(draws))
-    }
-
     /// What an endpoint gets that states nothing of its own, for the audit.
     pub(crate) fn limits(&self) -> Limits {
         Limits { policy: self.0.policy, deadline: self.0.limit, attempt: self.0.attempt_limit }
     }
 
-    fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         change(Arc::make_mut(&mut self.0));
         self
     }
@@ -289,11 +282,9 @@ impl Settings {
             cooldown: self.cooldown.as_ref().map(|cooldown| cooldown.place(request)),
             headers: self.attempt_headers.as_deref(),
             correlation,
-            telemetry: Some(&self.telemetry),
             key,
             endpoint,
-            #[cfg(feature = "testing")]
-            draws: self.draws.clone(),
+            chance: &self.chance,
         })
     }
 
@@ -313,11 +304,9 @@ impl Settings {
             cooldown: None,
             headers: None,
             correlation: correlation(request, extensions),
-            telemetry: None,
             key: OperationKey::settle(request, None, extensions.get())?,
             endpoint: None,
-            #[cfg(feature = "testing")]
-            draws: None,
+            chance: &self.chance,
         })
     }
 }
@@ -325,7 +314,7 @@ impl Settings {
 #[async_trait]
 impl Middleware for SafeRetry {
     async fn handle(&self, mut request: Request, extensions: &mut Extensions, next: Next<'_>) -> reqwest_middleware::Result<Response> {
-        if attempt::is_inside(extensions) {
+        if witness::is_inside(extensions) {
             return next.run(request, extensions).await;
         }
         let settings = &*self.0;
@@ -338,7 +327,7 @@ impl Middleware for SafeRetry {
             settings.hands_off(&mut request, extensions)
         };
         match plan {
-            Ok(plan) => run::run(&plan, request, extensions, next).await,
+            Ok(plan) => run::run(&plan, &settings.telemetry, request, extensions, next).await,
             Err(misuse) => Err(run::misused(misuse, &request, extensions, &settings.telemetry)),
         }
     }

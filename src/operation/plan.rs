@@ -7,7 +7,8 @@ use tokio::time::Instant;
 use crate::{
     contract::endpoint::{DeadlineCovers, Endpoint},
     contract::hints::HintSources,
-    observe::Telemetry,
+    observe::OperationFacts,
+    operation::chance::Chance,
     operation::key::OperationKey,
     outcome::report::ReportSlot,
     policy::{Draw, Effect, RetryPolicy},
@@ -38,10 +39,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) headers: Option<&'a AttemptHeaders>,
     /// Sent and logged alike on every attempt.
     pub(crate) correlation: Option<CorrelationId>,
-    /// Absent on requests that are left alone.
-    pub(crate) telemetry: Option<&'a Telemetry>,
-    #[cfg(feature = "testing")]
-    pub(crate) draws: Option<crate::testing::Draws>,
+    pub(crate) chance: &'a Chance,
 }
 
 impl Plan<'_> {
@@ -65,22 +63,25 @@ impl Plan<'_> {
         self.endpoint.as_ref().is_some_and(|endpoint| endpoint.probe().is_some())
     }
 
-    /// Whether somebody will be told about an operation even if it is uneventful.
-    pub(crate) fn wants_record(&self) -> bool {
-        self.slot.is_some() || self.telemetry.is_some_and(Telemetry::wants_records)
-    }
-
     /// Takes the token for one resend or probe; `None`: the budget is spent.
     pub(crate) fn withdraw(&self) -> Option<Withdrawal> {
         self.account.and_then(|account| account.withdraw(Instant::now(), self.draw()))
     }
 
     pub(crate) fn draw(&self) -> Draw {
-        #[cfg(feature = "testing")]
-        if let Some(draws) = &self.draws {
-            return draws.next();
+        self.chance.draw()
+    }
+
+    /// What telemetry tells about the operation.
+    pub(crate) fn facts(&self) -> OperationFacts<'_> {
+        OperationFacts {
+            endpoint: self.endpoint.as_ref().and_then(Endpoint::name),
+            correlation: self.correlation.as_ref(),
+            key: self.key.as_ref().map(OperationKey::key),
+            account: self.account,
+            deadline: self.deadline,
+            is_write: self.is_write,
         }
-        Draw::new(rand::random())
     }
 
     /// When the last attempt has to be over: a tenth of the deadline is kept for the last look of a write that can be asked about.

@@ -15,7 +15,7 @@ use reqwest_middleware::{Next, Result};
 use tokio::time::{Instant, sleep_until};
 
 use crate::{
-    observe::Watched,
+    observe::{Telemetry, Watched},
     operation::attempt::{self, Attempt, Held, TooEarly},
     operation::key::OperationKey,
     operation::plan::Plan,
@@ -33,8 +33,14 @@ use probing::Probed;
 pub(crate) use results::misused;
 
 /// Runs one operation to its end.
-pub(crate) async fn run(plan: &Plan<'_>, request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
-    let run = Run::new(plan, &request, extensions, next);
+pub(crate) async fn run(
+    plan: &Plan<'_>,
+    telemetry: &Telemetry,
+    request: Request,
+    extensions: &mut Extensions,
+    next: Next<'_>,
+) -> Result<Response> {
+    let run = Run::new(plan, telemetry, &request, extensions, next);
     let span = run.watched.span();
     // Pinned where it is: moving the operation into its span would copy all of it.
     let operation = pin!(run.run(request));
@@ -67,11 +73,12 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(plan: &'a Plan<'a>, request: &Request, extensions: &'a mut Extensions, next: Next<'a>) -> Self {
+    fn new(plan: &'a Plan<'a>, telemetry: &'a Telemetry, request: &Request, extensions: &'a mut Extensions, next: Next<'a>) -> Self {
+        let telemetry = (!plan.is_left_alone()).then_some(telemetry);
         let used_before = plan.key.as_ref().is_some_and(OperationKey::was_used_before);
         Self {
             plan,
-            watched: Watched::new(plan, request),
+            watched: Watched::new(telemetry, plan.facts(), request),
             next,
             extensions,
             method: request.method().clone(),
@@ -118,7 +125,7 @@ impl<'a> Run<'a> {
         }
         let attempt = self.send(first).await;
         match self.decide(&attempt, &supply) {
-            Decision::Return if attempt.signal != Signal::Broken => self.answered(attempt),
+            Decision::Return if attempt.facts.signal != Signal::Broken => self.answered(attempt),
             // Boxed: an operation without trouble does not carry the rest around.
             decision => Box::pin(self.obey(decision, attempt, supply)).await,
         }
@@ -128,7 +135,7 @@ impl<'a> Run<'a> {
     async fn obey(mut self, mut decision: Decision, mut attempt: Attempt, mut supply: Supply) -> Result<Response> {
         loop {
             match decision {
-                Decision::Return if attempt.signal == Signal::Broken => return self.stop(attempt, &supply, StopReason::Broken).await,
+                Decision::Return if attempt.facts.signal == Signal::Broken => return self.stop(attempt, &supply, StopReason::Broken).await,
                 Decision::Return => return self.answered(attempt),
                 Decision::Stop(reason) => return self.stop(attempt, &supply, reason).await,
                 Decision::Probe(pause) => match self.probe(attempt, &supply, pause).await {
@@ -155,12 +162,12 @@ impl<'a> Run<'a> {
         self.followed_unknown |= self.sends > 1 && self.evidence == Evidence::Unknown;
         self.watched.sending();
         let attempt = attempt::send(self.plan, request, self.extensions, self.next.clone(), self.sending_until, self.too_early).await;
-        self.evidence = self.evidence.max(attempt.evidence);
-        self.watched.attempted(&attempt, self.evidence, self.sending_until);
-        if attempt.status == Some(StatusCode::TOO_EARLY) {
+        self.evidence = self.evidence.max(attempt.facts.evidence);
+        self.watched.attempted(&attempt.facts, self.evidence, self.sending_until);
+        if attempt.facts.status == Some(StatusCode::TOO_EARLY) {
             self.too_early = TooEarly::Heard;
         }
-        if let Some(Ok(hint)) = attempt.hint {
+        if let Some(Ok(hint)) = attempt.facts.hint {
             self.hint = Some(hint);
             self.share(&attempt, hint);
         }
@@ -172,7 +179,7 @@ impl<'a> Run<'a> {
         let decision = self.plan.policy.decide(&situation);
         let is_final = self.sends == 1 && decision == Decision::Return;
         let uneventful = (is_final || self.plan.is_left_alone()) && matches!(attempt.held, Held::Response(_));
-        if !uneventful || self.plan.wants_record() {
+        if !uneventful || self.plan.slot.is_some() || self.watched.wants_record() {
             self.record(attempt, &situation, &decision);
         }
         self.watched.decided(&self.method, &self.url, self.attempts.last(), &situation, &decision);
@@ -180,7 +187,7 @@ impl<'a> Run<'a> {
     }
 
     fn situation(&self, attempt: &Attempt, supply: &Supply) -> Situation {
-        let mut situation = Situation::new(self.plan.effect, attempt.signal, self.evidence);
+        let mut situation = Situation::new(self.plan.effect, attempt.facts.signal, self.evidence);
         situation.hint = self.asked_wait(attempt);
         situation.sends = self.sends;
         situation.probes = self.probes;
@@ -204,7 +211,7 @@ impl<'a> Run<'a> {
     /// The longer of what the server asked of this operation and what it asked of the others.
     fn asked_wait(&self, attempt: &Attempt) -> Option<std::result::Result<Duration, InvalidHint>> {
         let shared = self.plan.cooldown.and_then(|place| place.wait(HoldsBack::Resends, attempt.waits_from));
-        match (attempt.hint, shared) {
+        match (attempt.facts.hint, shared) {
             (Some(Ok(own)), Some(shared)) => Some(Ok(own.max(shared))),
             (None, Some(shared)) => Some(Ok(shared)),
             (own, _) => own,
@@ -272,13 +279,13 @@ impl<'a> Run<'a> {
 
     /// Tells the others of its scope what this operation was told. A wait for a key in use concerns nobody else.
     fn share(&self, attempt: &Attempt, hint: Duration) {
-        let concerns_all = match attempt.signal {
+        let concerns_all = match attempt.facts.signal {
             Signal::Answered(status) => self.plan.policy.statuses().contains(status),
             Signal::Resendable(_) | Signal::Forbidden => true,
             Signal::Final(_) | Signal::KeyInUse | Signal::Failed | Signal::Broken | Signal::BodyLost(_) | Signal::ProbedAbsent => false,
         };
         // Forever is a wait, too.
-        let until = attempt.ended.checked_add(hint.min(HORIZON));
+        let until = attempt.facts.ended.checked_add(hint.min(HORIZON));
         if let (true, Some(place), Some(until)) = (concerns_all, self.plan.cooldown, until) {
             place.note(until);
         }
