@@ -6,7 +6,7 @@
 use std::{error::Error as StdError, time::SystemTime};
 
 use http::{Extensions, HeaderMap, StatusCode};
-use reqwest::{Request, Response};
+use reqwest::Response;
 use reqwest_middleware::{Error, Next};
 use tokio::time::{Instant, timeout_at};
 
@@ -14,6 +14,7 @@ use crate::{
     contract::endpoint::{Answer, Endpoint, Verdict},
     contract::hints::Veto,
     operation::plan::Plan,
+    operation::supply::Outgoing,
     outcome::facts::AttemptFacts,
     policy::{Evidence, KeyAnswer, Signal},
     proof::cause::{Cause, TimeLimit},
@@ -58,7 +59,7 @@ pub(crate) enum TooEarly {
 /// Sends once. The attempt gets the shorter of its own limit and the time left, and its own clone of the extensions.
 pub(crate) async fn send(
     plan: &Plan<'_>,
-    request: Request,
+    outgoing: Outgoing,
     extensions: &Extensions,
     next: Next<'_>,
     deadline: Deadline,
@@ -71,7 +72,7 @@ pub(crate) async fn send(
     let slot = SendSlot::new(plan.watch());
     let mut own = extensions.clone();
     own.insert(slot.clone());
-    let sent = next.run(request, &mut own);
+    let sent = outgoing.send(next, &mut own);
     let result = match until.instant() {
         Some(instant) => timeout_at(instant, sent).await.map_err(|_| limit.is),
         None => Ok(sent.await),

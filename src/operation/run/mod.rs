@@ -19,7 +19,7 @@ use crate::{
     operation::attempt::{self, Attempt, Held, TooEarly},
     operation::key::OperationKey,
     operation::plan::Plan,
-    operation::supply::Supply,
+    operation::supply::{Outgoing, Supply},
     outcome::error::Misuse,
     outcome::report::{AttemptRecord, ProbeRecord},
     policy::{Decision, Effect, Evidence, InvalidHint, ResendPermit, Signal, Situation, StopReason},
@@ -152,16 +152,16 @@ impl<'a> Run<'a> {
         }
     }
 
-    async fn send(&mut self, mut request: Request) -> Attempt {
+    async fn send(&mut self, mut outgoing: Outgoing) -> Attempt {
         self.sends = self.sends.saturating_add(1);
         if let Some(wanted) = self.plan.headers {
             let key_headers = self.plan.key.as_ref().map_or(&[][..], OperationKey::headers);
-            wanted.write(request.headers_mut(), key_headers, self.sends, self.plan.deadline.time_left(), &mut self.told_time_left);
+            wanted.write(outgoing.headers_mut(), key_headers, self.sends, self.plan.deadline.time_left(), &mut self.told_time_left);
         }
         self.earlier_probes = self.earlier_probes.saturating_add(mem::take(&mut self.probes));
         self.followed_unknown |= self.sends > 1 && self.evidence == Evidence::Unknown;
         self.watched.sending();
-        let attempt = attempt::send(self.plan, request, self.extensions, self.next.clone(), self.sending_until, self.too_early).await;
+        let attempt = attempt::send(self.plan, outgoing, self.extensions, self.next.clone(), self.sending_until, self.too_early).await;
         self.evidence = self.evidence.max(attempt.facts.evidence);
         self.watched.attempted(&attempt.facts, self.evidence, self.sending_until);
         if attempt.facts.status == Some(StatusCode::TOO_EARLY) {
@@ -231,14 +231,14 @@ impl<'a> Run<'a> {
             return Resent::Stopped(attempt, StopReason::KeyExpired);
         }
         let is_last = self.sends.saturating_add(1) >= self.plan.policy.attempts() && !self.plan.has_probe();
-        let request = if is_last { supply.resend_last(permit) } else { supply.resend(permit) };
-        match request {
+        let outgoing = if is_last { supply.resend_last(permit) } else { supply.resend(permit) };
+        match outgoing {
             // The factory took what was left.
             Ok(_) if self.sending_until.time_left().is_zero() => Resent::Stopped(attempt, StopReason::DeadlineTooNear),
-            Ok(request) => {
+            Ok(outgoing) => {
                 token.spend();
                 // Boxed: while a pause passes, nothing is kept for the attempt after it.
-                Resent::Sent(Box::pin(self.send(request)).await)
+                Resent::Sent(Box::pin(self.send(outgoing)).await)
             }
             Err(error) => {
                 attempt.held = Held::Unsupplied(Box::new(error));
