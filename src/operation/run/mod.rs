@@ -32,8 +32,8 @@ use probing::Probed;
 
 pub(crate) use results::misused;
 
-/// Runs one operation to its end.
-pub(crate) async fn run(
+/// Carries one operation out, to its end.
+pub(crate) async fn carry_out(
     plan: &Plan<'_>,
     telemetry: &Telemetry,
     request: Request,
