@@ -27,7 +27,7 @@ impl Run<'_> {
             return Probed::Stopped(attempt, StopReason::BudgetSpent);
         };
         self.watched.probing(pause, self.sending_until);
-        if let Err(reason) = self.wait(&mut attempt, pause).await {
+        if let Err(reason) = self.pause(&mut attempt, pause).await {
             return Probed::Stopped(attempt, reason);
         }
         token.spend();

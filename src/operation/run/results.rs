@@ -10,7 +10,7 @@ use reqwest::{Request, Response};
 use reqwest_middleware::{Error, Result};
 use tokio::time::Instant;
 
-use super::{HeldBack, Run, probing::Look};
+use super::{Run, cooldown::HeldBack, preparing::Unsent, probing::Look};
 use crate::{
     contract::endpoint::DeadlineCovers,
     observe::{End, Telemetry},
@@ -135,23 +135,25 @@ impl Run<'_> {
         }
     }
 
-    /// The deadline had passed before anything could be sent. With a key that was used before, that says nothing about then.
-    pub(super) fn nothing_sent(mut self) -> Result<Response> {
-        let report = self.end_unsent(StopReason::DeadlineTooNear);
-        Err(RetryError::DeadlineExceeded(Failure::new(report, self.key(), None, None)).into())
+    /// Nothing was sent. With a key that was used before, that says nothing about then.
+    pub(super) fn unsent(mut self, unsent: Unsent) -> Result<Response> {
+        let error = match unsent {
+            Unsent::TimeUp => RetryError::DeadlineExceeded(self.failure_unsent(StopReason::DeadlineTooNear)),
+            Unsent::HeldBack(HeldBack { wait, limit }) => {
+                self.hint = Some(wait);
+                RetryError::CoolingDown(self.failure_unsent(limit))
+            }
+            Unsent::Misused(misuse) => {
+                self.end_unsent(StopReason::Misused);
+                RetryError::Misused(misuse)
+            }
+        };
+        Err(error.into())
     }
 
-    /// Nothing was sent, because the server asked others to wait for longer than this operation can.
-    pub(super) fn held_back(mut self, held_back: HeldBack) -> Result<Response> {
-        self.hint = Some(held_back.wait);
-        let report = self.end_unsent(held_back.limit);
-        Err(RetryError::CoolingDown(Failure::new(report, self.key(), None, None)).into())
-    }
-
-    /// Nothing was sent: the first attempt could not be supplied, or an old key lapsed in the cool-down before it.
-    pub(super) fn unsent(mut self, misuse: Misuse) -> Result<Response> {
-        self.end_unsent(StopReason::Misused);
-        Err(RetryError::Misused(misuse).into())
+    fn failure_unsent(&mut self, stop: StopReason) -> Failure {
+        let report = self.end_unsent(stop);
+        Failure::new(report, self.key(), None, None)
     }
 
     /// Tells everybody about an operation of which nothing was sent.
