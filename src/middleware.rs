@@ -1,40 +1,32 @@
-//! `SafeRetry`: wiring, opt-in and precedence. It decides nothing.
-//!
-//! Request, endpoint, catalogue, client and scope may all have something to say about one operation. Who wins is settled here, once, and
-//! becomes a plan that the loop obeys.
+//! `SafeRetry`: wiring and opt-in. It decides nothing, and settles nothing: that is the plan's.
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use http::{Extensions, Method};
+use http::Extensions;
 use reqwest::{Request, Response};
 use reqwest_middleware::{Middleware, Next};
-use tokio::time::Instant;
 
 use crate::{
     contract::catalog::EndpointCatalog,
-    contract::endpoint::{DeadlineCovers, Endpoint},
+    contract::endpoint::Endpoint,
     contract::hints::HintSources,
-    observe::{self, Observer, Telemetry},
-    operation::attempt,
-    operation::key::OperationKey,
-    operation::plan::Plan,
-    operation::run,
-    outcome::error::Misuse,
+    observe::{self, Observer},
+    operation::{self, plan::Plan, settings::Settings},
     outcome::report::ReportSlot,
-    policy::{BudgetLimits, Effect, IdempotencyKey, RetryPolicy},
+    policy::{IdempotencyKey, RetryPolicy},
+    proof::witness,
     request::attempt_headers::AttemptHeaders,
     request::correlation::CorrelationId,
     request::deadline::Deadline,
     shared::budget::RetryBudget,
     shared::cooldown::Cooldown,
-    shared::reuse_guard::ReuseGuard,
 };
 
 /// The middleware. Cheap to clone; clones share the budget.
 ///
 /// # Default
-/// [`RetryPolicy::DEFAULT`], a budget of its own with [`BudgetLimits::DEFAULT`], [`Unmarked::ByMethod`], no deadline (the policy's window
+/// [`RetryPolicy::DEFAULT`], a budget of its own with [`BudgetLimits::DEFAULT`](crate::BudgetLimits::DEFAULT), [`Unmarked::ByMethod`], no deadline (the policy's window
 /// bounds when a resend may start, and never cuts an attempt in flight) and no attempt limit (an attempt that hangs is not cut, so nothing
 /// follows it).
 ///
@@ -61,24 +53,9 @@ use crate::{
 /// ```
 #[derive(Clone)]
 #[must_use]
-pub struct SafeRetry(Arc<Settings>);
-
-#[derive(Clone)]
-struct Settings {
-    policy: RetryPolicy,
-    budget: RetryBudget,
-    limit: Option<Duration>,
-    attempt_limit: Option<Duration>,
+pub struct SafeRetry {
+    settings: Arc<Settings>,
     unmarked: Unmarked,
-    default_write: Option<Endpoint>,
-    catalog: Option<EndpointCatalog>,
-    hints: HintSources,
-    cooldown: Option<Cooldown>,
-    attempt_headers: Option<Arc<AttemptHeaders>>,
-    telemetry: Telemetry,
-    reuse_guard: Arc<ReuseGuard>,
-    #[cfg(feature = "testing")]
-    draws: Option<crate::testing::Draws>,
 }
 
 /// What becomes of requests that no extension, catalogue row or default write marks.
@@ -97,22 +74,7 @@ impl SafeRetry {
     /// With the feature `metrics` it describes its metrics to the recorder that is installed by then.
     pub fn new() -> Self {
         observe::describe();
-        Self(Arc::new(Settings {
-            policy: RetryPolicy::DEFAULT,
-            budget: RetryBudget::new(BudgetLimits::DEFAULT),
-            limit: None,
-            attempt_limit: None,
-            unmarked: Unmarked::ByMethod,
-            default_write: None,
-            catalog: None,
-            hints: HintSources::STANDARD,
-            cooldown: None,
-            attempt_headers: None,
-            telemetry: Telemetry::default(),
-            reuse_guard: Arc::new(ReuseGuard::new()),
-            #[cfg(feature = "testing")]
-            draws: None,
-        }))
+        Self { settings: Arc::default(), unmarked: Unmarked::ByMethod }
     }
 
     /// Sets the policy of every request that brings none of its own, as an extension or by its endpoint
@@ -128,7 +90,7 @@ impl SafeRetry {
     /// clones of one handle. Neither request nor endpoint overrules it.
     ///
     /// # Default
-    /// One of its own with [`BudgetLimits::DEFAULT`].
+    /// One of its own with [`BudgetLimits::DEFAULT`](crate::BudgetLimits::DEFAULT).
     ///
     /// # Examples
     /// ```
@@ -168,7 +130,7 @@ impl SafeRetry {
     /// # Default
     /// [`Unmarked::ByMethod`].
     pub fn with_unmarked(self, unmarked: Unmarked) -> Self {
-        self.with(|settings| settings.unmarked = unmarked)
+        Self { unmarked, ..self }
     }
 
     /// Marks every POST, PATCH and other non-idempotent method that nothing else marks with this endpoint. An [`Endpoint`] on the request
@@ -224,20 +186,21 @@ impl SafeRetry {
         self.with(|settings| settings.attempt_headers = Some(Arc::new(headers)))
     }
 
-    /// Replaces chance by a scripted source, for tests of your own client.
-    #[cfg(feature = "testing")]
-    pub fn with_draws(self, draws: crate::testing::Draws) -> Self {
-        self.with(|settings| settings.draws = Some(draws))
-    }
-
     /// What an endpoint gets that states nothing of its own, for the audit.
     pub(crate) fn limits(&self) -> Limits {
-        Limits { policy: self.0.policy, deadline: self.0.limit, attempt: self.0.attempt_limit }
+        let settings = &*self.settings;
+        Limits { policy: settings.policy, deadline: settings.limit, attempt: settings.attempt_limit }
     }
 
-    fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
-        change(Arc::make_mut(&mut self.0));
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(Arc::make_mut(&mut self.settings));
         self
+    }
+
+    /// Whether anything names this request at all, so that it is not left alone.
+    fn touches(&self, endpoint: Option<&Endpoint>, extensions: &Extensions) -> bool {
+        let named = || extensions.get::<RetryPolicy>().is_some() || extensions.get::<Deadline>().is_some();
+        self.unmarked == Unmarked::ByMethod || endpoint.is_some() || named()
     }
 }
 
@@ -248,98 +211,24 @@ pub(crate) struct Limits {
     pub(crate) attempt: Option<Duration>,
 }
 
-impl Settings {
-    /// Extension > catalogue row > default write; `None` leaves the method to speak.
-    fn mark(&self, request: &Request, extensions: &Extensions) -> Option<Endpoint> {
-        extensions
-            .get::<Endpoint>()
-            .cloned()
-            .or_else(|| self.catalog.as_ref().and_then(|catalog| catalog.find(request.method(), request.url())))
-            .or_else(|| self.default_write.clone().filter(|_| marked_by_default(request.method())))
-    }
-
-    /// Whether anything names this request at all.
-    fn touches(&self, endpoint: Option<&Endpoint>, extensions: &Extensions) -> bool {
-        let named = || extensions.get::<RetryPolicy>().is_some() || extensions.get::<Deadline>().is_some();
-        self.unmarked == Unmarked::ByMethod || endpoint.is_some() || named()
-    }
-
-    /// Who wins, for policy and limits: request extension > endpoint > client. The scope caps the deadline; the earlier wins.
-    async fn plan(&self, endpoint: Option<Endpoint>, request: &mut Request, extensions: &Extensions) -> Result<Plan<'_>, Misuse> {
-        let correlation = correlation(request, extensions);
-        let contract = endpoint.as_ref().and_then(Endpoint::contract);
-        let key = OperationKey::settle(request, contract, extensions.get())?;
-        if let (Some(contract), Some(key)) = (contract, &key) {
-            let name = endpoint.as_ref().and_then(Endpoint::name).map_or("", AsRef::as_ref);
-            self.reuse_guard.admit(contract, key.key(), request, name, Instant::now()).map_err(|_| Misuse::KeyReused)?;
-        }
-        let chosen = |limit: Option<Duration>| limit.or(self.limit).map_or(Deadline::NONE, Deadline::after);
-        let own = extensions.get::<Deadline>().copied().unwrap_or_else(|| chosen(endpoint.as_ref().and_then(Endpoint::limit)));
-        let of_method = Effect::of_method(request.method());
-        Ok(Plan {
-            policy: extensions.get().copied().or(endpoint.as_ref().and_then(Endpoint::policy)).unwrap_or(self.policy),
-            effect: endpoint.as_ref().map_or(of_method, Endpoint::effect),
-            is_write: endpoint.as_ref().map_or(of_method.is_write(), |endpoint| endpoint.is_write(request.method())),
-            deadline: own.earlier(Deadline::of_scope().await),
-            deadline_covers: endpoint.as_ref().map_or(DeadlineCovers::Body, Endpoint::deadline_covers),
-            attempt_limit: endpoint.as_ref().and_then(Endpoint::attempt_limit).or(self.attempt_limit),
-            account: Some(self.budget.account(request)),
-            slot: extensions.get::<ReportSlot>().cloned(),
-            hints: endpoint.as_ref().and_then(Endpoint::hints).unwrap_or(self.hints),
-            cooldown: self.cooldown.as_ref().map(|cooldown| cooldown.place(request)),
-            headers: self.attempt_headers.as_deref(),
-            correlation,
-            telemetry: Some(&self.telemetry),
-            key,
-            endpoint,
-            #[cfg(feature = "testing")]
-            draws: self.draws.clone(),
-        })
-    }
-
-    /// The plan of a request that is left alone although it carries something of ours: it goes out once, unbounded, and a [`ReportSlot`] is
-    /// told about it.
-    fn hands_off(&self, request: &mut Request, extensions: &Extensions) -> Result<Plan<'_>, Misuse> {
-        Ok(Plan {
-            policy: self.policy.with_attempts(1),
-            effect: Effect::NeverResend,
-            is_write: Effect::of_method(request.method()).is_write(),
-            deadline: Deadline::NONE,
-            deadline_covers: DeadlineCovers::Head,
-            attempt_limit: None,
-            account: None,
-            slot: extensions.get::<ReportSlot>().cloned(),
-            hints: self.hints,
-            cooldown: None,
-            headers: None,
-            correlation: correlation(request, extensions),
-            telemetry: None,
-            key: OperationKey::settle(request, None, extensions.get())?,
-            endpoint: None,
-            #[cfg(feature = "testing")]
-            draws: None,
-        })
-    }
-}
-
 #[async_trait]
 impl Middleware for SafeRetry {
     async fn handle(&self, mut request: Request, extensions: &mut Extensions, next: Next<'_>) -> reqwest_middleware::Result<Response> {
-        if attempt::is_inside(extensions) {
+        if witness::is_inside(extensions) {
             return next.run(request, extensions).await;
         }
-        let settings = &*self.0;
-        let endpoint = settings.mark(&request, extensions);
-        let plan = if settings.touches(endpoint.as_ref(), extensions) {
-            settings.plan(endpoint, &mut request, extensions).await
-        } else if !carries_ours(extensions) {
-            return next.run(request, extensions).await;
+        let settings = &*self.settings;
+        let endpoint = Plan::endpoint(settings, &request, extensions);
+        let plan = if self.touches(endpoint.as_ref(), extensions) {
+            Plan::settle(settings, endpoint, &mut request, extensions).await
+        } else if carries_ours(extensions) {
+            Plan::hands_off(settings, &mut request, extensions)
         } else {
-            settings.hands_off(&mut request, extensions)
+            return next.run(request, extensions).await;
         };
         match plan {
-            Ok(plan) => run::run(&plan, request, extensions, next).await,
-            Err(misuse) => Err(run::misused(misuse, &request, extensions, &settings.telemetry)),
+            Ok(plan) => operation::carry_out(&plan, &settings.telemetry, request, extensions, next).await,
+            Err(misuse) => Err(operation::misused(misuse, &request, extensions, &settings.telemetry)),
         }
     }
 }
@@ -347,17 +236,6 @@ impl Middleware for SafeRetry {
 /// Whether a request that nothing names carries what has to be looked at all the same.
 fn carries_ours(extensions: &Extensions) -> bool {
     extensions.get::<ReportSlot>().is_some() || extensions.get::<IdempotencyKey>().is_some() || extensions.get::<CorrelationId>().is_some()
-}
-
-/// Writes the caller's correlation id into the headers. The key comes after it, so that no id can replace a key.
-fn correlation(request: &mut Request, extensions: &Extensions) -> Option<CorrelationId> {
-    let id = extensions.get::<CorrelationId>()?;
-    id.write(request.headers_mut());
-    Some(id.clone())
-}
-
-fn marked_by_default(method: &Method) -> bool {
-    Effect::of_method(method) == Effect::UnprotectedWrite
 }
 
 impl Default for SafeRetry {
@@ -369,12 +247,12 @@ impl Default for SafeRetry {
 impl fmt::Debug for SafeRetry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SafeRetry")
-            .field("policy", &self.0.policy)
-            .field("budget", &self.0.budget)
-            .field("limit", &self.0.limit)
-            .field("attempt_limit", &self.0.attempt_limit)
-            .field("unmarked", &self.0.unmarked)
-            .field("default_write", &self.0.default_write)
+            .field("policy", &self.settings.policy)
+            .field("budget", &self.settings.budget)
+            .field("limit", &self.settings.limit)
+            .field("attempt_limit", &self.settings.attempt_limit)
+            .field("unmarked", &self.unmarked)
+            .field("default_write", &self.settings.default_write)
             .finish_non_exhaustive()
     }
 }

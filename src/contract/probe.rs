@@ -11,7 +11,7 @@ use reqwest::{Request, Response, Url};
 use reqwest_middleware::Next;
 
 use crate::{
-    operation::attempt, outcome::report::AttemptRecord, policy::IdempotencyKey, request::deadline::Deadline, request::origin::Origin,
+    outcome::report::AttemptRecord, policy::IdempotencyKey, proof::witness, request::deadline::Deadline, request::origin::Origin,
     response::body,
 };
 
@@ -143,7 +143,7 @@ impl Operation<'_> {
     /// # Errors
     /// The client's, and [`RetryError::DeadlineExceeded`](crate::RetryError) is *not* among them: when time is up, the probe is dropped.
     pub async fn send(&self, request: Request) -> reqwest_middleware::Result<Response> {
-        let mut extensions = attempt::inside();
+        let mut extensions = witness::inside();
         let response = self.next.clone().run(request, &mut extensions).await?;
         Ok(body::bounded(response, self.deadline))
     }

@@ -7,16 +7,14 @@ use reqwest::Request;
 use tokio::time::Instant;
 
 use super::{
-    Detail, End, Telemetry,
+    Detail, End, OperationFacts, Telemetry,
     names::{
         self,
         metric::{self, label},
     },
 };
 use crate::{
-    contract::endpoint::Endpoint,
-    operation::attempt::Attempt,
-    operation::plan::Plan,
+    outcome::facts::AttemptFacts,
     outcome::report::{Outcome, ProbeRecord},
     policy::{Evidence, ResendPermit, StopReason},
     request::origin::Origin,
@@ -41,10 +39,9 @@ pub(super) struct Meters(Vec<Label>);
 
 impl Meters {
     /// Counts an operation.
-    pub(super) fn of(plan: &Plan<'_>, telemetry: &Telemetry, request: &Request) -> Self {
-        let endpoint = plan.endpoint.as_ref().and_then(Endpoint::name);
+    pub(super) fn of(operation: &OperationFacts<'_>, telemetry: &Telemetry, request: &Request) -> Self {
         let mut labels = vec![
-            endpoint.map_or_else(
+            operation.endpoint.map_or_else(
                 || Label::from_static_parts(label::ENDPOINT, metric::UNNAMED),
                 |name| Label::new(label::ENDPOINT, name.clone()),
             ),
@@ -62,20 +59,20 @@ impl Meters {
         counter!(metric::ATTEMPTS, self.labels()).increment(1);
     }
 
-    pub(super) fn attempted(&self, attempt: &Attempt) {
+    pub(super) fn attempted(&self, attempt: &AttemptFacts) {
         if let Some(Ok(hint)) = attempt.hint {
             histogram!(metric::HINT, self.labels()).record(hint);
         }
     }
 
-    pub(super) fn resend(&self, plan: &Plan<'_>, permit: &ResendPermit) {
+    pub(super) fn resend(&self, operation: &OperationFacts<'_>, permit: &ResendPermit) {
         counter!(metric::RESENDS, self.labels_and(label::REASON, names::resend(permit.reason()))).increment(1);
-        self.pause(plan, permit.pause());
+        self.pause(operation, permit.pause());
     }
 
-    pub(super) fn pause(&self, plan: &Plan<'_>, pause: Duration) {
+    pub(super) fn pause(&self, operation: &OperationFacts<'_>, pause: Duration) {
         histogram!(metric::PAUSE, self.labels()).record(pause);
-        self.budget(plan);
+        self.budget(operation);
     }
 
     pub(super) fn probed(&self, probe: &ProbeRecord) {
@@ -86,13 +83,13 @@ impl Meters {
         counter!(metric::DRAINS, self.labels_and(label::RESULT, names::drained(drained))).increment(1);
     }
 
-    pub(super) fn ended(&self, plan: &Plan<'_>, end: &End<'_>) {
+    pub(super) fn ended(&self, operation: &OperationFacts<'_>, end: &End<'_>) {
         counter!(metric::STOPS, self.labels_and(label::REASON, names::stop(end.stop))).increment(1);
         if end.outcome == Outcome::Unknown {
             self.unknown();
         }
         if end.stop == StopReason::BudgetSpent {
-            self.budget(plan);
+            self.budget(operation);
         }
     }
 
@@ -108,8 +105,8 @@ impl Meters {
         counter!(metric::UNKNOWN, self.labels()).increment(1);
     }
 
-    fn budget(&self, plan: &Plan<'_>) {
-        if let Some(account) = plan.account {
+    fn budget(&self, operation: &OperationFacts<'_>) {
+        if let Some(account) = operation.account {
             // Counts far beyond u32 are budgets without limits.
             let left = u32::try_from(account.left(Instant::now())).unwrap_or(u32::MAX);
             histogram!(metric::BUDGET_LEFT, self.labels()).record(left);

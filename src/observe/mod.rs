@@ -23,7 +23,7 @@ mod observer;
 #[cfg(feature = "tracing")]
 mod spans;
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use http::Method;
 use reqwest::{Request, Url};
@@ -32,14 +32,14 @@ use tokio::time::Instant;
 pub use observer::{Decided, Observer};
 
 use crate::{
-    contract::endpoint::Endpoint,
-    operation::attempt::Attempt,
-    operation::plan::Plan,
+    outcome::facts::AttemptFacts,
     outcome::report::{AttemptRecord, Outcome, ProbeRecord, RetryReport},
-    policy::{Decision, Evidence, ResendPermit, Situation, StopReason},
+    policy::{Decision, Evidence, IdempotencyKey, ResendPermit, Situation, StopReason},
+    request::correlation::CorrelationId,
     request::deadline::Deadline,
     request::origin::Origin,
     response::drain::Drained,
+    shared::budget::BudgetAccount,
 };
 
 use observer::Observers;
@@ -73,11 +73,6 @@ impl Telemetry {
         self.origin_in_metrics = Detail::Shown;
     }
 
-    /// Whether every operation has to keep a record, because somebody will be told.
-    pub(crate) fn wants_records(&self) -> bool {
-        !self.observers.is_empty()
-    }
-
     /// A request was used wrongly, and nothing was sent.
     pub(crate) fn misused(&self, report: &RetryReport) {
         #[cfg(feature = "tracing")]
@@ -108,13 +103,27 @@ impl Span {
     }
 }
 
+/// What is told about an operation as a whole.
+#[derive(Clone, Copy)]
+#[cfg_attr(not(feature = "tracing"), allow(dead_code, reason = "only a log line tells all of it"))]
+pub(crate) struct OperationFacts<'a> {
+    pub(crate) endpoint: Option<&'a Cow<'static, str>>,
+    pub(crate) correlation: Option<&'a CorrelationId>,
+    /// Told as a fingerprint.
+    pub(crate) key: Option<&'a IdempotencyKey>,
+    /// Absent for requests that are left alone.
+    pub(crate) account: Option<BudgetAccount<'a>>,
+    pub(crate) deadline: Deadline,
+    pub(crate) is_write: bool,
+}
+
 /// One operation as it is watched.
 ///
 /// Dropped before its end it tells that, too: a caller that gave up is the most common reason why a log breaks off.
 pub(crate) struct Watched<'a> {
     /// Absent for requests that are left alone.
     telemetry: Option<&'a Telemetry>,
-    plan: &'a Plan<'a>,
+    operation: OperationFacts<'a>,
     span: Span,
     #[cfg(feature = "metrics")]
     meters: Option<meters::Meters>,
@@ -135,7 +144,7 @@ enum Progress {
 pub(crate) struct End<'a> {
     pub(crate) stop: StopReason,
     pub(crate) outcome: Outcome,
-    pub(crate) last: Option<&'a Attempt>,
+    pub(crate) last: Option<&'a AttemptFacts>,
     pub(crate) started: Instant,
     /// Present where somebody asked for it.
     pub(crate) report: Option<&'a RetryReport>,
@@ -143,20 +152,24 @@ pub(crate) struct End<'a> {
 
 #[cfg_attr(not(all(feature = "tracing", feature = "metrics")), expect(unused_variables, reason = "the two are told different things"))]
 impl<'a> Watched<'a> {
-    pub(crate) fn new(plan: &'a Plan<'a>, request: &Request) -> Self {
-        let telemetry = plan.telemetry;
+    pub(crate) fn new(telemetry: Option<&'a Telemetry>, operation: OperationFacts<'a>, request: &Request) -> Self {
         Self {
             telemetry,
-            plan,
+            operation,
             span: Span {
                 #[cfg(feature = "tracing")]
-                span: telemetry.map_or_else(tracing::Span::none, |telemetry| spans::operation(plan, telemetry, request)),
+                span: telemetry.map_or_else(tracing::Span::none, |telemetry| spans::operation(&operation, telemetry, request)),
             },
             #[cfg(feature = "metrics")]
-            meters: telemetry.map(|telemetry| meters::Meters::of(plan, telemetry, request)),
+            meters: telemetry.map(|telemetry| meters::Meters::of(&operation, telemetry, request)),
             sends: 0,
             progress: Progress::Open(Evidence::Unprocessed),
         }
+    }
+
+    /// Whether the operation has to keep a record, because somebody will be told.
+    pub(crate) fn wants_record(&self) -> bool {
+        self.telemetry.is_some_and(|telemetry| !telemetry.observers.is_empty())
     }
 
     pub(crate) fn span(&self) -> Span {
@@ -172,11 +185,11 @@ impl<'a> Watched<'a> {
     }
 
     /// An attempt came back; this is the worst that is known about all of them.
-    pub(crate) fn attempted(&mut self, attempt: &Attempt, evidence: Evidence, until: Deadline) {
+    pub(crate) fn attempted(&mut self, attempt: &AttemptFacts, evidence: Evidence, until: Deadline) {
         self.progress = Progress::Open(evidence);
         #[cfg(feature = "tracing")]
         if self.telemetry.is_some() {
-            spans::attempt(self.plan, self.sends, attempt, until);
+            spans::attempt(&self.operation, self.sends, attempt, until);
         }
         #[cfg(feature = "metrics")]
         self.meter(|meters| meters.attempted(attempt));
@@ -191,8 +204,8 @@ impl<'a> Watched<'a> {
         let decided = Decided {
             method,
             origin: Origin::of(url),
-            endpoint: self.plan.endpoint.as_ref().and_then(Endpoint::name).map(AsRef::as_ref),
-            correlation: self.plan.correlation.as_ref(),
+            endpoint: self.operation.endpoint.map(AsRef::as_ref),
+            correlation: self.operation.correlation,
             attempt,
             situation,
             decision,
@@ -204,20 +217,20 @@ impl<'a> Watched<'a> {
     pub(crate) fn resending(&self, permit: &ResendPermit, until: Deadline) {
         #[cfg(feature = "tracing")]
         if self.telemetry.is_some() {
-            spans::resend(self.plan, self.sends, permit, until);
+            spans::resend(&self.operation, self.sends, permit, until);
         }
         #[cfg(feature = "metrics")]
-        self.meter(|meters| meters.resend(self.plan, permit));
+        self.meter(|meters| meters.resend(&self.operation, permit));
     }
 
     /// A probe is decided and paid for.
     pub(crate) fn probing(&self, pause: Duration, until: Deadline) {
         #[cfg(feature = "tracing")]
         if self.telemetry.is_some() {
-            spans::probe(self.plan, self.sends, pause, until);
+            spans::probe(&self.operation, self.sends, pause, until);
         }
         #[cfg(feature = "metrics")]
-        self.meter(|meters| meters.pause(self.plan, pause));
+        self.meter(|meters| meters.pause(&self.operation, pause));
     }
 
     /// A probe has answered; absence clears what was unknown.
@@ -242,9 +255,9 @@ impl<'a> Watched<'a> {
         self.progress = Progress::Ended;
         let Some(telemetry) = self.telemetry else { return };
         #[cfg(feature = "tracing")]
-        spans::end(self.plan, &self.span.span, self.sends, end);
+        spans::end(&self.operation, &self.span.span, self.sends, end);
         #[cfg(feature = "metrics")]
-        self.meter(|meters| meters.ended(self.plan, end));
+        self.meter(|meters| meters.ended(&self.operation, end));
         if let Some(report) = end.report {
             telemetry.observers.tell(|observer| observer.ended(report));
         }
@@ -252,7 +265,7 @@ impl<'a> Watched<'a> {
 
     /// Nobody waits for the operation any more. A read has nothing to lose.
     fn abandoned(&self, evidence: Evidence) {
-        let evidence = if self.plan.is_write { evidence } else { Evidence::Unprocessed };
+        let evidence = if self.operation.is_write { evidence } else { Evidence::Unprocessed };
         // Whoever drops the operation stands outside of its span.
         #[cfg(feature = "tracing")]
         self.span.span.in_scope(|| spans::abandoned(self.sends, evidence));
@@ -279,7 +292,7 @@ impl Drop for Watched<'_> {
 #[cfg(feature = "tracing")]
 impl End<'_> {
     /// The attempt whose result is the operation's; a probe's finding replaces it.
-    fn deciding(&self) -> Option<&Attempt> {
+    fn deciding(&self) -> Option<&AttemptFacts> {
         self.last.filter(|_| self.outcome != Outcome::Reconciled)
     }
 
@@ -287,7 +300,7 @@ impl End<'_> {
         self.deciding().and_then(|attempt| attempt.status)
     }
 
-    fn cause(&self) -> Option<crate::outcome::report::Cause> {
+    fn cause(&self) -> Option<crate::proof::cause::Cause> {
         self.deciding().map(|attempt| attempt.cause)
     }
 

@@ -5,8 +5,9 @@
 use http::{Method, StatusCode};
 
 use crate::{
-    outcome::report::{Cause, Found, Outcome},
+    outcome::report::{Found, Outcome},
     policy::{Evidence, ResendReason, Signal, StopReason},
+    proof::cause::Cause,
     response::drain::Drained,
 };
 

@@ -7,34 +7,32 @@ use tokio::time::Instant;
 use tracing::{Level, Span, event, field::Empty, span};
 
 use super::{
-    Detail, End, Telemetry,
+    Detail, End, OperationFacts, Telemetry,
     names::{self, TARGET, event as name, field},
 };
 use crate::{
-    contract::endpoint::Endpoint,
-    operation::attempt::Attempt,
-    operation::key::OperationKey,
-    operation::plan::Plan,
-    outcome::report::{Cause, ProbeRecord, RetryReport},
+    outcome::facts::AttemptFacts,
+    outcome::report::{ProbeRecord, RetryReport},
     policy::{Evidence, ResendPermit},
+    proof::cause::Cause,
     request::deadline::Deadline,
 };
 
-pub(super) fn operation(plan: &Plan<'_>, telemetry: &Telemetry, request: &Request) -> Span {
+pub(super) fn operation(operation: &OperationFacts<'_>, telemetry: &Telemetry, request: &Request) -> Span {
     let url = request.url();
     span!(
         target: TARGET,
         Level::WARN,
         names::OPERATION,
-        { field::ENDPOINT } = plan.endpoint.as_ref().and_then(Endpoint::name).map(AsRef::<str>::as_ref),
+        { field::ENDPOINT } = operation.endpoint.map(AsRef::<str>::as_ref),
         { field::METHOD } = names::method(request.method()),
         { field::METHOD_ORIGINAL } = names::other_method(request.method()),
         { field::SCHEME } = url.scheme(),
         { field::HOST } = url.host_str(),
         { field::PORT } = url.port_or_known_default(),
         { field::PATH } = (telemetry.path_in_logs == Detail::Shown).then(|| url.path()),
-        { field::CORRELATION_ID } = plan.correlation.as_ref().map(tracing::field::display),
-        { field::KEY } = plan.key.as_ref().map(OperationKey::key).map(|key| tracing::field::display(key.fingerprint())),
+        { field::CORRELATION_ID } = operation.correlation.map(tracing::field::display),
+        { field::KEY } = operation.key.map(|key| tracing::field::display(key.fingerprint())),
         // For exporters, which see the span as a whole.
         { field::STATUS } = Empty,
         { field::RESEND_COUNT } = Empty,
@@ -43,7 +41,7 @@ pub(super) fn operation(plan: &Plan<'_>, telemetry: &Telemetry, request: &Reques
     )
 }
 
-pub(super) fn attempt(plan: &Plan<'_>, number: u32, attempt: &Attempt, until: Deadline) {
+pub(super) fn attempt(operation: &OperationFacts<'_>, number: u32, attempt: &AttemptFacts, until: Deadline) {
     event!(name: name::ATTEMPT, target: TARGET, Level::DEBUG, {
         message = name::ATTEMPT,
         { field::ATTEMPT } = number,
@@ -56,28 +54,28 @@ pub(super) fn attempt(plan: &Plan<'_>, number: u32, attempt: &Attempt, until: De
         { field::TOOK } = millis(attempt.ended.saturating_duration_since(attempt.started)),
         { field::HINT } = attempt.hint.and_then(Result::ok).map(millis),
         { field::TIME_LEFT } = bounded(until),
-        { field::BUDGET_LEFT } = budget_left(plan),
+        { field::BUDGET_LEFT } = budget_left(operation),
     });
 }
 
-pub(super) fn resend(plan: &Plan<'_>, number: u32, permit: &ResendPermit, until: Deadline) {
+pub(super) fn resend(operation: &OperationFacts<'_>, number: u32, permit: &ResendPermit, until: Deadline) {
     event!(name: name::RESEND, target: TARGET, Level::INFO, {
         message = name::RESEND,
         { field::ATTEMPT } = number,
         { field::REASON } = names::resend(permit.reason()),
         { field::PAUSE } = millis(permit.pause()),
         { field::TIME_LEFT } = bounded(until),
-        { field::BUDGET_LEFT } = budget_left(plan),
+        { field::BUDGET_LEFT } = budget_left(operation),
     });
 }
 
-pub(super) fn probe(plan: &Plan<'_>, number: u32, pause: Duration, until: Deadline) {
+pub(super) fn probe(operation: &OperationFacts<'_>, number: u32, pause: Duration, until: Deadline) {
     event!(name: name::PROBE, target: TARGET, Level::DEBUG, {
         message = name::PROBE,
         { field::ATTEMPT } = number,
         { field::PAUSE } = millis(pause),
         { field::TIME_LEFT } = bounded(until),
-        { field::BUDGET_LEFT } = budget_left(plan),
+        { field::BUDGET_LEFT } = budget_left(operation),
     });
 }
 
@@ -90,7 +88,7 @@ pub(super) fn probed(probe: &ProbeRecord) {
     });
 }
 
-pub(super) fn end(plan: &Plan<'_>, span: &Span, sends: u32, end: &End<'_>) {
+pub(super) fn end(operation: &OperationFacts<'_>, span: &Span, sends: u32, end: &End<'_>) {
     let status = end.status();
     let error_type = end.cause().and_then(|cause| names::error_type(cause, status.as_ref()));
     // A level belongs to a place in the code, so there are two of them.
@@ -105,8 +103,8 @@ pub(super) fn end(plan: &Plan<'_>, span: &Span, sends: u32, end: &End<'_>) {
                 { field::ERROR_TYPE } = error_type,
                 { field::CAUSE } = end.cause().and_then(failure).map(tracing::field::debug),
                 { field::TOOK } = millis(end.started.elapsed()),
-                { field::TIME_LEFT } = bounded(plan.deadline),
-                { field::BUDGET_LEFT } = budget_left(plan),
+                { field::TIME_LEFT } = bounded(operation.deadline),
+                { field::BUDGET_LEFT } = budget_left(operation),
             })
         };
     }
@@ -166,8 +164,8 @@ fn resend_count(number: u32) -> Option<u32> {
     number.checked_sub(1).filter(|resends| *resends > 0)
 }
 
-fn budget_left(plan: &Plan<'_>) -> Option<u64> {
-    plan.account.map(|account| account.left(Instant::now()))
+fn budget_left(operation: &OperationFacts<'_>) -> Option<u64> {
+    operation.account.map(|account| account.left(Instant::now()))
 }
 
 fn millis(duration: Duration) -> u64 {

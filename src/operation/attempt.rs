@@ -3,13 +3,10 @@
 //! Attempts must not see each other: what one leaves in its extensions, or what its limit cuts, is none of the next one's business. So
 //! each gets its own here, and comes back as plain facts. Whether another follows is not known here.
 
-use std::{
-    error::Error as StdError,
-    time::{Duration, SystemTime},
-};
+use std::{error::Error as StdError, time::SystemTime};
 
 use http::{Extensions, HeaderMap, StatusCode};
-use reqwest::{Request, Response};
+use reqwest::Response;
 use reqwest_middleware::{Error, Next};
 use tokio::time::{Instant, timeout_at};
 
@@ -17,10 +14,12 @@ use crate::{
     contract::endpoint::{Answer, Endpoint, Verdict},
     contract::hints::Veto,
     operation::plan::Plan,
-    outcome::report::{Cause, TimeLimit},
-    policy::{Evidence, InvalidHint, KeyAnswer, Signal},
+    operation::supply::Outgoing,
+    outcome::facts::AttemptFacts,
+    policy::{Evidence, KeyAnswer, Signal},
+    proof::cause::{Cause, TimeLimit},
     proof::errors,
-    proof::witness::{SendSlot, Watch},
+    proof::witness::SendSlot,
     request::deadline::Deadline,
     response::body::{self, Loss, Read},
 };
@@ -28,16 +27,7 @@ use crate::{
 /// What one attempt left behind.
 pub(crate) struct Attempt {
     pub(crate) held: Held,
-    pub(crate) signal: Signal,
-    pub(crate) evidence: Evidence,
-    pub(crate) cause: Cause,
-    pub(crate) status: Option<StatusCode>,
-    pub(crate) hint: Option<Result<Duration, InvalidHint>>,
-    /// What the answer says about the key it was sent under.
-    pub(crate) key_answer: Option<KeyAnswer>,
-    pub(crate) started: Instant,
-    /// When the head arrived or the attempt failed.
-    pub(crate) ended: Instant,
+    pub(crate) facts: AttemptFacts,
     /// What the next pause counts from: the end of the attempt, or of the probe after it.
     pub(crate) waits_from: Instant,
     /// What the inner middlewares left in this attempt's extensions.
@@ -66,22 +56,10 @@ pub(crate) enum TooEarly {
     Heard,
 }
 
-/// Whether these extensions belong to an attempt of a `SafeRetry` further out.
-pub(crate) fn is_inside(extensions: &Extensions) -> bool {
-    extensions.get::<SendSlot>().is_some()
-}
-
-/// Fresh extensions for a request of our own, which no inner `SafeRetry` shall resend.
-pub(crate) fn inside() -> Extensions {
-    let mut extensions = Extensions::new();
-    extensions.insert(SendSlot::new(Watch::Errors));
-    extensions
-}
-
 /// Sends once. The attempt gets the shorter of its own limit and the time left, and its own clone of the extensions.
 pub(crate) async fn send(
     plan: &Plan<'_>,
-    request: Request,
+    outgoing: Outgoing,
     extensions: &Extensions,
     next: Next<'_>,
     deadline: Deadline,
@@ -94,7 +72,7 @@ pub(crate) async fn send(
     let slot = SendSlot::new(plan.watch());
     let mut own = extensions.clone();
     own.insert(slot.clone());
-    let sent = next.run(request, &mut own);
+    let sent = outgoing.send(next, &mut own);
     let result = match until.instant() {
         Some(instant) => timeout_at(instant, sent).await.map_err(|_| limit.is),
         None => Ok(sent.await),
@@ -104,21 +82,23 @@ pub(crate) async fn send(
 
     let mut attempt = Attempt {
         held: Held::TimedOut(limit.is),
-        signal: Signal::Failed,
-        evidence: Evidence::Unknown,
-        cause: Cause::TimedOut(limit.is),
-        status: None,
-        hint: None,
-        key_answer: None,
-        started,
-        ended,
+        facts: AttemptFacts {
+            signal: Signal::Failed,
+            evidence: Evidence::Unknown,
+            cause: Cause::TimedOut(limit.is),
+            status: None,
+            hint: None,
+            key_answer: None,
+            started,
+            ended,
+        },
         waits_from: ended,
         extensions: own,
     };
     match result {
         Ok(Ok(response)) => attempt.answered(plan, response, limit, &slot, too_early).await,
         Ok(Err(error)) => attempt.failed(error, &slot),
-        Err(_) => attempt.evidence = slot.verdict().unwrap_or(Evidence::Unknown),
+        Err(_) => attempt.facts.evidence = slot.verdict().unwrap_or(Evidence::Unknown),
     }
     attempt
 }
@@ -134,13 +114,13 @@ impl Attempt {
     async fn answered(&mut self, plan: &Plan<'_>, response: Response, limit: Limit, slot: &SendSlot, too_early: TooEarly) {
         let status = response.status();
         let endpoint = plan.endpoint.as_ref();
-        self.hint = plan.hints.wait(response.headers(), SystemTime::now());
-        self.cause = Cause::Status;
-        self.status = Some(status);
+        self.facts.hint = plan.hints.wait(response.headers(), SystemTime::now());
+        self.facts.cause = Cause::Status;
+        self.facts.status = Some(status);
         // An answer from behind a redirect speaks for the last hop only; the first one may have acted.
         let refused = endpoint.is_some_and(|endpoint| endpoint.trusts_refusal(status));
         let evidence = if refused { Evidence::Unprocessed } else { Evidence::of_status(status) };
-        self.evidence = if evidence == Evidence::Unprocessed { refusal(slot, &response) } else { evidence };
+        self.facts.evidence = if evidence == Evidence::Unprocessed { refusal(slot, &response) } else { evidence };
 
         let most = endpoint.and_then(Endpoint::most_body);
         let read = match most {
@@ -149,23 +129,23 @@ impl Attempt {
         };
         match read {
             Read::Whole { response, body } => {
-                (self.signal, self.key_answer) = meaning(plan, status, response.headers(), Some(&body), too_early);
+                (self.facts.signal, self.facts.key_answer) = meaning(plan, status, response.headers(), Some(&body), too_early);
                 self.held = Held::Response(response);
             }
             Read::TooLong(response) => {
-                (self.signal, self.key_answer) = meaning(plan, status, response.headers(), None, too_early);
+                (self.facts.signal, self.facts.key_answer) = meaning(plan, status, response.headers(), None, too_early);
                 self.held = Held::Response(response);
             }
             Read::Lost(lost) => {
                 let (signal, key_answer) = meaning(plan, status, &lost.head.headers, None, too_early);
-                self.key_answer = key_answer;
-                self.signal = match signal {
+                self.facts.key_answer = key_answer;
+                self.facts.signal = match signal {
                     Signal::Final(status) => Signal::BodyLost(status),
                     Signal::Answered(status) if !plan.policy.statuses().contains(status) => Signal::BodyLost(status),
                     open => open,
                 };
                 self.waits_from = Instant::now();
-                (self.cause, self.held) = match (lost.loss, lost.error) {
+                (self.facts.cause, self.held) = match (lost.loss, lost.error) {
                     (Loss::Transport, Some(error)) => (Cause::BodyLost, Held::BodyLost(Ok(error))),
                     (Loss::Transport | Loss::TimeUp, _) => (Cause::TimedOut(limit.is), Held::BodyLost(Err(limit.is))),
                 };
@@ -176,9 +156,9 @@ impl Attempt {
     fn failed(&mut self, error: Error, slot: &SendSlot) {
         match &error {
             Error::Reqwest(transport) => {
-                self.cause = errors::cause(transport);
-                self.status = transport.status();
-                self.signal = match (self.status, errors::is_broken(transport)) {
+                self.facts.cause = errors::cause(transport);
+                self.facts.status = transport.status();
+                self.facts.signal = match (self.facts.status, errors::is_broken(transport)) {
                     // An inner middleware made an error of an answer.
                     (Some(status), _) => Signal::Answered(status),
                     (None, true) => Signal::Broken,
@@ -186,11 +166,11 @@ impl Attempt {
                 };
             }
             Error::Middleware(_) => {
-                self.cause = Cause::Middleware;
-                self.signal = Signal::Broken;
+                self.facts.cause = Cause::Middleware;
+                self.facts.signal = Signal::Broken;
             }
         }
-        self.evidence = slot.verdict().unwrap_or(Evidence::Unknown);
+        self.facts.evidence = slot.verdict().unwrap_or(Evidence::Unknown);
         self.held = Held::Error(error);
     }
 }

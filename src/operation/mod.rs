@@ -1,7 +1,11 @@
 //! One operation from its first attempt to its end: plan, send, decide, obey.
 
-pub(crate) mod attempt;
-pub(crate) mod key;
+mod attempt;
+pub(crate) mod chance;
+mod key;
 pub(crate) mod plan;
-pub(crate) mod run;
-pub(crate) mod supply;
+mod run;
+pub(crate) mod settings;
+mod supply;
+
+pub(crate) use run::{carry_out, misused};

@@ -1,14 +1,23 @@
 //! What is settled about an operation before its first attempt: who won where several had a say, so that nobody asks again later.
+//!
+//! * **Endpoint**: extension of the request > catalogue row > default write. Where none of them speaks, the method tells the effect.
+//! * **Policy and limits**: extension of the request > endpoint > client.
+//! * **Deadline**: as above, and then the scope caps whichever won.
 
 use std::time::Duration;
 
+use http::Extensions;
+use reqwest::Request;
 use tokio::time::Instant;
 
 use crate::{
     contract::endpoint::{DeadlineCovers, Endpoint},
     contract::hints::HintSources,
-    observe::Telemetry,
+    observe::OperationFacts,
+    operation::chance::Chance,
     operation::key::OperationKey,
+    operation::settings::Settings,
+    outcome::error::Misuse,
     outcome::report::ReportSlot,
     policy::{Draw, Effect, RetryPolicy},
     proof::witness::Watch,
@@ -38,13 +47,75 @@ pub(crate) struct Plan<'a> {
     pub(crate) headers: Option<&'a AttemptHeaders>,
     /// Sent and logged alike on every attempt.
     pub(crate) correlation: Option<CorrelationId>,
-    /// Absent on requests that are left alone.
-    pub(crate) telemetry: Option<&'a Telemetry>,
-    #[cfg(feature = "testing")]
-    pub(crate) draws: Option<crate::testing::Draws>,
+    pub(crate) chance: &'a Chance,
 }
 
-impl Plan<'_> {
+impl<'a> Plan<'a> {
+    /// The endpoint that speaks for a request. `None` leaves the method to speak.
+    pub(crate) fn endpoint(settings: &Settings, request: &Request, extensions: &Extensions) -> Option<Endpoint> {
+        let row = || settings.catalog.as_ref().and_then(|catalog| catalog.find(request.method(), request.url()));
+        let default_write = || settings.default_write.clone().filter(|_| Effect::of_method(request.method()) == Effect::UnprotectedWrite);
+        extensions.get().cloned().or_else(row).or_else(default_write)
+    }
+
+    /// The plan of a request. Its key and its correlation id are written into its headers.
+    ///
+    /// # Errors
+    /// The request is used wrongly, so nothing may be sent.
+    pub(crate) async fn settle(
+        settings: &'a Settings,
+        endpoint: Option<Endpoint>,
+        request: &mut Request,
+        extensions: &Extensions,
+    ) -> Result<Self, Misuse> {
+        let correlation = correlation(request, extensions);
+        let stated = endpoint.as_ref();
+        let key = key(settings, stated, request, extensions)?;
+        let of_method = Effect::of_method(request.method());
+        Ok(Self {
+            policy: extensions.get().copied().or(stated.and_then(Endpoint::policy)).unwrap_or(settings.policy),
+            effect: stated.map_or(of_method, Endpoint::effect),
+            is_write: stated.map_or(of_method.is_write(), |endpoint| endpoint.is_write(request.method())),
+            deadline: deadline(settings, stated, extensions).earlier(Deadline::of_scope().await),
+            deadline_covers: stated.map_or(DeadlineCovers::Body, Endpoint::deadline_covers),
+            attempt_limit: stated.and_then(Endpoint::attempt_limit).or(settings.attempt_limit),
+            account: Some(settings.budget.account(request)),
+            slot: extensions.get().cloned(),
+            hints: stated.and_then(Endpoint::hints).unwrap_or(settings.hints),
+            cooldown: settings.cooldown.as_ref().map(|cooldown| cooldown.place(request)),
+            headers: settings.attempt_headers.as_deref(),
+            chance: &settings.chance,
+            correlation,
+            key,
+            endpoint,
+        })
+    }
+
+    /// The plan of a request that is left alone although it carries something of ours: it goes out once, unbounded, and a [`ReportSlot`] is
+    /// told about it.
+    ///
+    /// # Errors
+    /// The request carries a key, and no contract says that the server honours one.
+    pub(crate) fn hands_off(settings: &'a Settings, request: &mut Request, extensions: &Extensions) -> Result<Self, Misuse> {
+        Ok(Self {
+            policy: settings.policy.with_attempts(1),
+            effect: Effect::NeverResend,
+            is_write: Effect::of_method(request.method()).is_write(),
+            deadline: Deadline::NONE,
+            deadline_covers: DeadlineCovers::Head,
+            attempt_limit: None,
+            account: None,
+            slot: extensions.get().cloned(),
+            hints: settings.hints,
+            cooldown: None,
+            headers: None,
+            chance: &settings.chance,
+            correlation: correlation(request, extensions),
+            key: OperationKey::settle(request, None, extensions.get())?,
+            endpoint: None,
+        })
+    }
+
     /// The body is watched where the verdict matters: what a failed read proves changes nothing, and a watched body keeps reqwest from
     /// resending what an HTTP/2 server refused, which is the client's own affair where a request is left alone.
     pub(crate) fn watch(&self) -> Watch {
@@ -65,22 +136,25 @@ impl Plan<'_> {
         self.endpoint.as_ref().is_some_and(|endpoint| endpoint.probe().is_some())
     }
 
-    /// Whether somebody will be told about an operation even if it is uneventful.
-    pub(crate) fn wants_record(&self) -> bool {
-        self.slot.is_some() || self.telemetry.is_some_and(Telemetry::wants_records)
-    }
-
     /// Takes the token for one resend or probe; `None`: the budget is spent.
     pub(crate) fn withdraw(&self) -> Option<Withdrawal> {
         self.account.and_then(|account| account.withdraw(Instant::now(), self.draw()))
     }
 
     pub(crate) fn draw(&self) -> Draw {
-        #[cfg(feature = "testing")]
-        if let Some(draws) = &self.draws {
-            return draws.next();
+        self.chance.draw()
+    }
+
+    /// What telemetry tells about the operation.
+    pub(crate) fn facts(&self) -> OperationFacts<'_> {
+        OperationFacts {
+            endpoint: self.endpoint.as_ref().and_then(Endpoint::name),
+            correlation: self.correlation.as_ref(),
+            key: self.key.as_ref().map(OperationKey::key),
+            account: self.account,
+            deadline: self.deadline,
+            is_write: self.is_write,
         }
-        Draw::new(rand::random())
     }
 
     /// When the last attempt has to be over: a tenth of the deadline is kept for the last look of a write that can be asked about.
@@ -93,4 +167,33 @@ impl Plan<'_> {
             _ => self.deadline,
         }
     }
+}
+
+/// The deadline of a request, before any scope caps it.
+fn deadline(settings: &Settings, endpoint: Option<&Endpoint>, extensions: &Extensions) -> Deadline {
+    let limit = || endpoint.and_then(Endpoint::limit).or(settings.limit);
+    extensions.get().copied().unwrap_or_else(|| limit().map_or(Deadline::NONE, Deadline::after))
+}
+
+/// The key the operation is sent with, unless it was used for another request.
+fn key(
+    settings: &Settings,
+    endpoint: Option<&Endpoint>,
+    request: &mut Request,
+    extensions: &Extensions,
+) -> Result<Option<OperationKey>, Misuse> {
+    let contract = endpoint.and_then(Endpoint::contract);
+    let key = OperationKey::settle(request, contract, extensions.get())?;
+    if let (Some(contract), Some(key)) = (contract, &key) {
+        let name = endpoint.and_then(Endpoint::name).map_or("", AsRef::as_ref);
+        settings.reuse_guard.admit(contract, key.key(), request, name, Instant::now()).map_err(|_| Misuse::KeyReused)?;
+    }
+    Ok(key)
+}
+
+/// Writes the caller's correlation id into the headers. The key comes after it, so that no id can replace a key.
+fn correlation(request: &mut Request, extensions: &Extensions) -> Option<CorrelationId> {
+    let id = extensions.get::<CorrelationId>()?;
+    id.write(request.headers_mut());
+    Some(id.clone())
 }

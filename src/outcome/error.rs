@@ -8,8 +8,9 @@ use std::{error::Error, fmt};
 use http::StatusCode;
 
 use crate::{
-    outcome::report::{Cause, RetryReport},
+    outcome::report::RetryReport,
     policy::{Evidence, IdempotencyKey, InvalidKey, StopReason},
+    proof::cause::Cause,
 };
 
 /// Why an operation ended without an answer.

@@ -1,4 +1,5 @@
 //! What comes out: the report of an operation, and its error when there is no answer.
 
 pub(crate) mod error;
+pub(crate) mod facts;
 pub(crate) mod report;

@@ -10,8 +10,8 @@ use std::{error::Error, io, iter};
 use hyper_util::client::legacy;
 
 use crate::{
-    outcome::report::{Cause, TimeLimit},
     policy::Evidence,
+    proof::cause::{Cause, TimeLimit},
 };
 
 type Source<'a> = &'a (dyn Error + 'static);

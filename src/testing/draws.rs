@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::policy::Draw;
+use crate::{middleware::SafeRetry, operation::chance::Chance, policy::Draw};
 
 /// A deterministic source of the random draws that jitter needs.
 ///
@@ -50,7 +50,7 @@ impl Draws {
         Self(Arc::new(Mutex::new(source)))
     }
 
-    pub(crate) fn next(&self) -> Draw {
+    fn next(&self) -> Draw {
         match &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             Source::List { draws, next } => {
                 let draw = draws.get(*next).copied().unwrap_or(Draw::HALF);
@@ -59,6 +59,13 @@ impl Draws {
             }
             Source::Seeded { state } => Draw::new(split_mix(state)),
         }
+    }
+}
+
+impl SafeRetry {
+    /// Replaces chance by a scripted source, for tests of your own client.
+    pub fn with_draws(self, draws: Draws) -> Self {
+        self.with(|settings| settings.chance = Chance::of(move || draws.next()))
     }
 }
 

@@ -27,25 +27,25 @@ impl Run<'_> {
             return Probed::Stopped(attempt, StopReason::BudgetSpent);
         };
         self.watched.probing(pause, self.sending_until);
-        if let Err(reason) = self.wait(&mut attempt, pause).await {
+        if let Err(reason) = self.pause(&mut attempt, pause).await {
             return Probed::Stopped(attempt, reason);
         }
         token.spend();
         self.probes = self.probes.saturating_add(1);
-        let look = self.look(attempt.ended, supply, self.probe_until()).await;
+        let look = self.look(attempt.facts.ended, supply, self.probe_until()).await;
         attempt.waits_from = Instant::now();
         match look {
             Look::Applied(response) => Probed::Applied(attempt, response),
             Look::Absent => {
                 self.evidence = Evidence::Unprocessed;
                 self.followed_unknown = false;
-                attempt.signal = Signal::ProbedAbsent;
-                attempt.hint = None;
+                attempt.facts.signal = Signal::ProbedAbsent;
+                attempt.facts.hint = None;
                 Probed::Open(attempt)
             }
             Look::InProgress { settled_in } => {
                 // Asking before the endpoint has settled could only hear the same again.
-                attempt.hint = settled_in.map(Ok);
+                attempt.facts.hint = settled_in.map(Ok);
                 Probed::Open(attempt)
             }
             Look::Undecided => Probed::Stopped(attempt, StopReason::ProbeUndecided),

@@ -26,13 +26,13 @@ impl Run<'_> {
         }
         self.attempts.push(AttemptRecord {
             number: self.sends,
-            started: attempt.started.saturating_duration_since(self.started),
-            took: attempt.ended.saturating_duration_since(attempt.started),
-            signal: attempt.signal,
-            status: attempt.status,
-            evidence: attempt.evidence,
-            cause: attempt.cause,
-            hint: attempt.hint.and_then(Result::ok),
+            started: attempt.facts.started.saturating_duration_since(self.started),
+            took: attempt.facts.ended.saturating_duration_since(attempt.facts.started),
+            signal: attempt.facts.signal,
+            status: attempt.facts.status,
+            evidence: attempt.facts.evidence,
+            cause: attempt.facts.cause,
+            hint: attempt.facts.hint.and_then(Result::ok),
             time_left: situation.time_left,
             pause,
             resend,
@@ -50,7 +50,7 @@ impl Run<'_> {
     }
 
     pub(super) fn report(&self, attempt: &Attempt, stop: StopReason, outcome: Outcome) -> RetryReport {
-        self.report_as(stop, outcome, attempt.key_answer)
+        self.report_as(stop, outcome, attempt.facts.key_answer)
     }
 
     pub(super) fn report_as(&self, stop: StopReason, outcome: Outcome, key_answer: Option<KeyAnswer>) -> RetryReport {

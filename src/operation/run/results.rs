@@ -10,15 +10,16 @@ use reqwest::{Request, Response};
 use reqwest_middleware::{Error, Result};
 use tokio::time::Instant;
 
-use super::{HeldBack, Run, probing::Look};
+use super::{Run, cooldown::HeldBack, preparing::Unsent, probing::Look};
 use crate::{
     contract::endpoint::DeadlineCovers,
     observe::{End, Telemetry},
     operation::attempt::{Attempt, Held},
     operation::supply::Supply,
     outcome::error::{Failure, FailureSource, Misuse, RetryError},
-    outcome::report::{Outcome, Record, ReportSlot, RetryReport, TimeLimit},
+    outcome::report::{Outcome, Record, ReportSlot, RetryReport},
     policy::{Evidence, IdempotencyKey, KeyAnswer, Signal, StopReason},
+    proof::cause::TimeLimit,
     request::origin::Origin,
     response::body,
 };
@@ -29,7 +30,7 @@ impl Run<'_> {
         self.forget_unsent();
         if reason != StopReason::ProbeUndecided && self.plan.is_write && self.evidence == Evidence::Unknown && self.plan.has_probe() {
             let until = self.last_look_until();
-            match self.look(attempt.ended, supply, until).await {
+            match self.look(attempt.facts.ended, supply, until).await {
                 Look::Applied(response) => return self.reconciled(attempt, response),
                 Look::Absent => self.evidence = Evidence::Unprocessed,
                 Look::InProgress { .. } | Look::Undecided => {}
@@ -76,7 +77,7 @@ impl Run<'_> {
     /// Who is told what: a request that nothing marks keeps the transport's own error, a marked write learns whether it may have happened.
     fn error(&self, held: Held, attempt: &Attempt, report: RetryReport) -> Error {
         let marked_write = self.plan.is_write && self.plan.endpoint.is_some();
-        let failure = |source| Failure::new(report, self.key(), attempt.status, source);
+        let failure = |source| Failure::new(report, self.key(), attempt.facts.status, source);
         let by_evidence = |failure| match self.evidence {
             Evidence::Unprocessed => RetryError::Unprocessed(failure),
             Evidence::Unknown => RetryError::OutcomeUnknown(failure),
@@ -88,7 +89,7 @@ impl Run<'_> {
             Held::Unsupplied(error) => by_evidence(failure(Some(FailureSource::Supply(error)))).into(),
             Held::BodyLost(cause) if marked_write => {
                 let failure = failure(cause.ok().map(FailureSource::Transport));
-                if matches!(attempt.signal, Signal::BodyLost(_)) {
+                if matches!(attempt.facts.signal, Signal::BodyLost(_)) {
                     RetryError::BodyLost(failure).into()
                 } else {
                     by_evidence(failure).into()
@@ -113,12 +114,12 @@ impl Run<'_> {
     /// What is known. A read has no effect that could be unknown, so its answer is an answer.
     fn outcome(&self, attempt: &Attempt, reason: StopReason) -> Outcome {
         let echo = matches!(
-            attempt.status,
+            attempt.facts.status,
             Some(StatusCode::NOT_FOUND | StatusCode::CONFLICT | StatusCode::GONE | StatusCode::PRECONDITION_FAILED)
         );
         // The marker proves whose result this is: the first copy's, and that was ours.
-        let echo = echo && attempt.key_answer != Some(KeyAnswer::Replayed);
-        let answered = attempt.status.is_some();
+        let echo = echo && attempt.facts.key_answer != Some(KeyAnswer::Replayed);
+        let answered = attempt.facts.status.is_some();
         match (answered, reason) {
             (true, StopReason::AnswerIsFinal) if echo && self.followed_unknown && self.plan.is_write => Outcome::AnsweredAfterUnknown,
             (true, StopReason::AnswerIsFinal) => Outcome::Answered,
@@ -134,23 +135,25 @@ impl Run<'_> {
         }
     }
 
-    /// The deadline had passed before anything could be sent. With a key that was used before, that says nothing about then.
-    pub(super) fn nothing_sent(mut self) -> Result<Response> {
-        let report = self.end_unsent(StopReason::DeadlineTooNear);
-        Err(RetryError::DeadlineExceeded(Failure::new(report, self.key(), None, None)).into())
+    /// Nothing was sent. With a key that was used before, that says nothing about then.
+    pub(super) fn unsent(mut self, unsent: Unsent) -> Result<Response> {
+        let error = match unsent {
+            Unsent::TimeUp => RetryError::DeadlineExceeded(self.failure_unsent(StopReason::DeadlineTooNear)),
+            Unsent::HeldBack(HeldBack { wait, limit }) => {
+                self.hint = Some(wait);
+                RetryError::CoolingDown(self.failure_unsent(limit))
+            }
+            Unsent::Misused(misuse) => {
+                self.end_unsent(StopReason::Misused);
+                RetryError::Misused(misuse)
+            }
+        };
+        Err(error.into())
     }
 
-    /// Nothing was sent, because the server asked others to wait for longer than this operation can.
-    pub(super) fn held_back(mut self, held_back: HeldBack) -> Result<Response> {
-        self.hint = Some(held_back.wait);
-        let report = self.end_unsent(held_back.limit);
-        Err(RetryError::CoolingDown(Failure::new(report, self.key(), None, None)).into())
-    }
-
-    /// Nothing was sent: the first attempt could not be supplied, or an old key lapsed in the cool-down before it.
-    pub(super) fn unsent(mut self, misuse: Misuse) -> Result<Response> {
-        self.end_unsent(StopReason::Misused);
-        Err(RetryError::Misused(misuse).into())
+    fn failure_unsent(&mut self, stop: StopReason) -> Failure {
+        let report = self.end_unsent(stop);
+        Failure::new(report, self.key(), None, None)
     }
 
     /// Tells everybody about an operation of which nothing was sent.
@@ -178,6 +181,7 @@ impl Run<'_> {
     }
 
     fn ended(&mut self, stop: StopReason, outcome: Outcome, last: Option<&Attempt>, report: Option<&RetryReport>) {
+        let last = last.map(|attempt| &attempt.facts);
         self.watched.ended(&End { stop, outcome, last, started: self.started, report });
     }
 

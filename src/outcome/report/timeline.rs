@@ -2,8 +2,11 @@
 
 use std::{fmt, time::Duration};
 
-use super::{AttemptRecord, Cause, Found, Outcome, ProbeRecord, RetryReport};
-use crate::policy::{Evidence, Signal, StopReason};
+use super::{AttemptRecord, Found, Outcome, ProbeRecord, RetryReport};
+use crate::{
+    policy::{Evidence, Signal, StopReason},
+    proof::cause::Cause,
+};
 
 /// The timeline: what was sent when, what came back, what that proves, what was decided and why, and what is known in the end. Without a
 /// line break at the end.

@@ -26,7 +26,7 @@ use claim::Claim;
 use slot::{Hop, Sent};
 use tracked::Tracked;
 
-pub(crate) use slot::{SendSlot, Watch};
+pub(crate) use slot::{SendSlot, Watch, inside, is_inside};
 
 use crate::{
     policy::Evidence,

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use http::StatusCode;
+use http::{Extensions, StatusCode};
 
 use super::claim::Claim;
 use crate::policy::Evidence;
@@ -41,6 +41,18 @@ pub(super) enum Hop {
     First,
     /// Possibly that of another request which reqwest made from it, to follow a redirect or to resend it.
     MaybeLater,
+}
+
+/// Whether these extensions belong to an attempt of a `SafeRetry` further out.
+pub(crate) fn is_inside(extensions: &Extensions) -> bool {
+    extensions.get::<SendSlot>().is_some()
+}
+
+/// Fresh extensions for a request of our own, which no inner `SafeRetry` shall resend.
+pub(crate) fn inside() -> Extensions {
+    let mut extensions = Extensions::new();
+    extensions.insert(SendSlot::new(Watch::Errors));
+    extensions
 }
 
 impl SendSlot {

@@ -6,8 +6,8 @@ use futures_util::future::join_all;
 
 use super::support::*;
 use crate::{
-    outcome::report::{Cause, TimeLimit},
     policy::Evidence,
+    proof::cause::{Cause, TimeLimit},
     proof::errors,
 };
 

@@ -10,8 +10,8 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use super::{fault::*, support::*};
 use crate::{
-    outcome::report::Cause,
     policy::Evidence,
+    proof::cause::Cause,
     proof::errors::{self, Ending},
     proof::witness::{SendSlot, Watch},
 };

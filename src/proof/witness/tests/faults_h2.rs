@@ -1,7 +1,7 @@
 //! HTTP/2: what the server refused, and what merely failed.
 
 use super::{fault::*, h2::*, support::*};
-use crate::{outcome::report::Cause, policy::Evidence, proof::witness::Watch};
+use crate::{policy::Evidence, proof::cause::Cause, proof::witness::Watch};
 
 const NO_ERROR: u32 = 0x0;
 const PROTOCOL_ERROR: u32 = 0x1;

@@ -306,5 +306,5 @@ fn revoked(mut request: Request, body: reqwest::Body) -> Request {
 async fn refused_by_its_own_body(request: Request, body: reqwest::Body, name: &str) {
     let sent = plain().build().unwrap().execute(revoked(request, body));
     let error = timeout(PATIENCE, sent).await.expect("it is sent, and waits for an answer").unwrap_err();
-    assert_eq!(crate::proof::errors::cause(&error), crate::outcome::report::Cause::RequestBody, "{name}: {error:?}");
+    assert_eq!(crate::proof::errors::cause(&error), crate::proof::cause::Cause::RequestBody, "{name}: {error:?}");
 }

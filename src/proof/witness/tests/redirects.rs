@@ -5,8 +5,8 @@ use reqwest::{Body, Request};
 
 use super::{fault::*, support::*};
 use crate::{
-    outcome::report::Cause,
     policy::Evidence,
+    proof::cause::Cause,
     proof::errors,
     proof::witness::{SendWitness, Watch, counting},
 };

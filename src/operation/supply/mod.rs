@@ -2,6 +2,8 @@
 //!
 //! A request that cannot be supplied twice is no error: it is sent once, as it would be without this crate. Only a permit gets a later one.
 
+mod outgoing;
+
 use http::{Extensions, HeaderName};
 use reqwest::Request;
 
@@ -10,6 +12,8 @@ use crate::{
     policy::{BodySupply, ResendPermit},
     request::replay::{self, ReplayBody, ReplayError, ReplayRequest},
 };
+
+pub(crate) use outgoing::Outgoing;
 
 /// What later attempts are made from. The first attempt gets the caller's own request.
 pub(crate) struct Supply {
@@ -34,7 +38,7 @@ enum Source {
 impl Supply {
     /// Splits a request into its first attempt and the supply of the later ones. A factory supplies the first attempt too when the
     /// request has no body of its own. A request that can be neither cloned nor made anew is sent all the same, once.
-    pub(crate) fn split(mut request: Request, plan: &Plan<'_>, extensions: &Extensions) -> Result<(Request, Self), ReplayError> {
+    pub(crate) fn split(mut request: Request, plan: &Plan<'_>, extensions: &Extensions) -> Result<(Outgoing, Self), ReplayError> {
         let mut kept = plan.key.as_ref().map_or_else(Vec::new, |key| key.headers().to_vec());
         kept.extend(plan.correlation.as_ref().map(|id| id.header().clone()));
         let source = if let Some(factory) = extensions.get::<ReplayRequest>() {
@@ -42,9 +46,9 @@ impl Supply {
         } else if let Some(factory) = extensions.get::<ReplayBody>() {
             Source::Body(factory.clone())
         } else if !plan.may_resend() && !plan.has_probe() {
-            return Ok((request, Self { template: None, source: Source::Unneeded, kept }));
+            return Ok((Outgoing::first(request), Self { template: None, source: Source::Unneeded, kept }));
         } else if let Some(template) = request.try_clone() {
-            return Ok((request, Self { template: Some(template), source: Source::Template, kept }));
+            return Ok((Outgoing::first(request), Self { template: Some(template), source: Source::Template, kept }));
         } else {
             Source::Spent
         };
@@ -52,19 +56,19 @@ impl Supply {
         if request.body().is_none() {
             request = supply.fill(request)?;
         }
-        Ok((request, supply))
+        Ok((Outgoing::first(request), supply))
     }
 
-    /// The request of the next attempt: this is where a permit is spent.
-    pub(crate) fn resend(&self, _permit: ResendPermit) -> Result<Request, ReplayError> {
+    /// The request of the next attempt.
+    pub(crate) fn resend(&self, permit: ResendPermit) -> Result<Outgoing, ReplayError> {
         let template = self.template.as_ref().and_then(Request::try_clone);
-        self.fill(template.ok_or(ReplayError::Spent)?)
+        Ok(Outgoing::permitted(self.fill(template.ok_or(ReplayError::Spent)?)?, permit))
     }
 
     /// As [`resend`](Self::resend), when no other attempt can follow: the template itself goes out.
-    pub(crate) fn resend_last(&mut self, _permit: ResendPermit) -> Result<Request, ReplayError> {
+    pub(crate) fn resend_last(&mut self, permit: ResendPermit) -> Result<Outgoing, ReplayError> {
         let template = self.template.take();
-        self.fill(template.ok_or(ReplayError::Spent)?)
+        Ok(Outgoing::permitted(self.fill(template.ok_or(ReplayError::Spent)?)?, permit))
     }
 
     /// Whether one more attempt can have the same body.
@@ -91,3 +95,85 @@ impl Supply {
         }
     }
 }
+
+/// That nothing else can be sent is held by the compiler. `outgoing.rs` stands here in a crate of its own. What it allows:
+///
+/// ```standalone_crate
+/// #[path = "."]
+/// mod supply {
+///     pub mod outgoing;
+///
+///     pub fn split(request: reqwest::Request) -> outgoing::Outgoing {
+///         outgoing::Outgoing::first(request)
+///     }
+/// }
+/// # mod policy { pub use reqwest_safe_retry::policy::ResendPermit; }
+/// # use {reqwest::Request, supply::outgoing::Outgoing};
+/// # fn attempt(outgoing: Outgoing) {}
+/// # fn main() {}
+///
+/// fn sends(request: Request) {
+///     attempt(supply::split(request));
+/// }
+/// ```
+///
+/// A request that did not come from the supply is refused:
+///
+/// ```compile_fail,E0308
+/// # #[path = "."]
+/// # mod supply { pub mod outgoing; }
+/// # mod policy { pub use reqwest_safe_retry::policy::ResendPermit; }
+/// # use {reqwest::Request, supply::outgoing::Outgoing};
+/// # fn attempt(outgoing: Outgoing) {}
+/// # fn main() {}
+///
+/// fn sends(request: Request) {
+///     attempt(request);
+/// }
+/// ```
+///
+/// Nobody else can call it the first one, or wrap it:
+///
+/// ```compile_fail,E0624
+/// # #[path = "."]
+/// # mod supply { pub mod outgoing; }
+/// # mod policy { pub use reqwest_safe_retry::policy::ResendPermit; }
+/// # use {reqwest::Request, supply::outgoing::Outgoing};
+/// # fn attempt(outgoing: Outgoing) {}
+/// # fn main() {}
+///
+/// fn sends(request: Request) {
+///     attempt(Outgoing::first(request));
+/// }
+/// ```
+///
+/// ```compile_fail,E0423
+/// # #[path = "."]
+/// # mod supply { pub mod outgoing; }
+/// # mod policy { pub use reqwest_safe_retry::policy::ResendPermit; }
+/// # use {reqwest::Request, supply::outgoing::Outgoing};
+/// # fn attempt(outgoing: Outgoing) {}
+/// # fn main() {}
+///
+/// fn sends(request: Request) {
+///     attempt(Outgoing(request));
+/// }
+/// ```
+///
+/// And nothing goes out twice:
+///
+/// ```compile_fail,E0382
+/// # #[path = "."]
+/// # mod supply { pub mod outgoing; }
+/// # mod policy { pub use reqwest_safe_retry::policy::ResendPermit; }
+/// # use {reqwest::Request, supply::outgoing::Outgoing};
+/// # fn attempt(outgoing: Outgoing) {}
+/// # fn main() {}
+///
+/// fn sends(outgoing: Outgoing) {
+///     attempt(outgoing);
+///     attempt(outgoing);
+/// }
+/// ```
+#[cfg(doctest)]
+struct OnlyWhatWasSupplied;

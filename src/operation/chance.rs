@@ -1,0 +1,25 @@
+//! Where an operation's random draws come from: one place, so that a test can foresee them.
+
+use std::sync::Arc;
+
+use crate::policy::Draw;
+
+/// The source of the draws that jitter and budgets need. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Chance(Arc<dyn Fn() -> Draw + Send + Sync>);
+
+impl Chance {
+    pub(crate) fn of(draw: impl Fn() -> Draw + Send + Sync + 'static) -> Self {
+        Self(Arc::new(draw))
+    }
+
+    pub(crate) fn draw(&self) -> Draw {
+        (self.0)()
+    }
+}
+
+impl Default for Chance {
+    fn default() -> Self {
+        Self::of(|| Draw::new(rand::random()))
+    }
+}

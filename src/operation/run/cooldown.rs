@@ -1,0 +1,48 @@
+//! The cool-down that operations share: what the others were told is waited out, what this one was told is passed on.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use super::{Run, pausing::reach};
+use crate::{
+    operation::attempt::Attempt,
+    policy::{Signal, StopReason},
+    request::deadline::HORIZON,
+    shared::cooldown::HoldsBack,
+};
+
+impl Run<'_> {
+    /// Waits out what others were told meanwhile, as far as it fits.
+    ///
+    /// # Errors
+    /// The wait, and the limit before which it would not end.
+    pub(super) async fn cool_down(&self, sends: HoldsBack) -> Result<(), HeldBack> {
+        let Some(place) = self.plan.cooldown else { return Ok(()) };
+        while let Some(wait) = place.wait(sends, Instant::now()) {
+            let hold_back = self.plan.policy.hold_back(wait, self.started.elapsed(), self.sending_until.time_left(), self.plan.draw());
+            sleep_until(hold_back.and_then(|pause| reach(Instant::now(), pause)).map_err(|limit| HeldBack { wait, limit })?).await;
+        }
+        Ok(())
+    }
+
+    /// Tells the others of its scope what this operation was told. A wait for a key in use concerns nobody else.
+    pub(super) fn share(&self, attempt: &Attempt, hint: Duration) {
+        let concerns_all = match attempt.facts.signal {
+            Signal::Answered(status) => self.plan.policy.statuses().contains(status),
+            Signal::Resendable(_) | Signal::Forbidden => true,
+            Signal::Final(_) | Signal::KeyInUse | Signal::Failed | Signal::Broken | Signal::BodyLost(_) | Signal::ProbedAbsent => false,
+        };
+        // Forever is a wait, too.
+        let until = attempt.facts.ended.checked_add(hint.min(HORIZON));
+        if let (true, Some(place), Some(until)) = (concerns_all, self.plan.cooldown, until) {
+            place.note(until);
+        }
+    }
+}
+
+/// What a shared cool-down asks for, and the limit that it does not fit.
+pub(super) struct HeldBack {
+    pub(super) wait: Duration,
+    pub(super) limit: StopReason,
+}

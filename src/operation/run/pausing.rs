@@ -1,0 +1,41 @@
+//! The time between attempts: nothing is held in it but the request.
+
+use std::{mem, time::Duration};
+
+use tokio::time::{Instant, sleep_until};
+
+use super::Run;
+use crate::{
+    operation::attempt::{Attempt, Held},
+    policy::StopReason,
+    request::deadline::Deadline,
+    response::drain,
+    shared::cooldown::HoldsBack,
+};
+
+impl Run<'_> {
+    /// Gives the connection of a response back and lets the pause pass, counted from the end of the attempt or of the last probe.
+    ///
+    /// # Errors
+    /// The limit that leaves no time for an attempt after all.
+    pub(super) async fn pause(&self, attempt: &mut Attempt, pause: Duration) -> Result<(), StopReason> {
+        let until = reach(attempt.waits_from, pause)?;
+        if matches!(attempt.held, Held::Response(_)) {
+            if let Held::Response(response) = mem::replace(&mut attempt.held, Held::GivenBack) {
+                self.watched.drained(drain::give_back(response, self.sending_until.earlier(Deadline::at(until))).await);
+            }
+        }
+        sleep_until(until).await;
+        self.cool_down(HoldsBack::Resends).await.map_err(|held_back| held_back.limit)?;
+        let left = self.sending_until.time_left();
+        if left.is_zero() || left < self.plan.policy.least_attempt() { Err(StopReason::DeadlineTooNear) } else { Ok(()) }
+    }
+}
+
+/// When a pause is over.
+///
+/// # Errors
+/// It lies beyond the horizon of the timers. Deadlines that far are none, so only a policy without a window can have allowed it.
+pub(super) fn reach(from: Instant, pause: Duration) -> Result<Instant, StopReason> {
+    from.checked_add(pause).and_then(|until| Deadline::at(until).instant()).ok_or(StopReason::WindowClosed)
+}

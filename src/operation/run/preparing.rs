@@ -1,0 +1,49 @@
+//! What comes before the first attempt, and may be the reason that there is none.
+
+use reqwest::Request;
+
+use super::{Run, cooldown::HeldBack};
+use crate::{
+    operation::key::OperationKey,
+    operation::supply::{Outgoing, Supply},
+    outcome::error::Misuse,
+    shared::cooldown::HoldsBack,
+};
+
+impl Run<'_> {
+    /// Waits out what the others were told, and splits the request.
+    ///
+    /// # Errors
+    /// Why nothing is sent.
+    pub(super) async fn prepare(&mut self, request: Request) -> Result<(Outgoing, Supply), Unsent> {
+        if self.plan.deadline.time_left().is_zero() {
+            return Err(Unsent::TimeUp);
+        }
+        if self.plan.cooldown.is_some() {
+            Box::pin(self.cool_down(HoldsBack::FirstSendsToo)).await.map_err(Unsent::HeldBack)?;
+            if self.plan.key.as_ref().is_some_and(OperationKey::was_used_before) && self.key_has_lapsed() {
+                return Err(Unsent::Misused(Misuse::KeyExpired));
+            }
+        }
+        let supplied = Supply::split(request, self.plan, self.extensions);
+        let supplied = supplied.map_err(|error| Unsent::Misused(Misuse::FactoryFailed(Box::new(error))))?;
+        // Cooling down and a factory take time as well.
+        if self.sending_until.time_left().is_zero() {
+            return Err(Unsent::TimeUp);
+        }
+        if let Some(account) = self.plan.account {
+            account.deposit(self.started);
+        }
+        Ok(supplied)
+    }
+}
+
+/// Why an operation ends before anything was sent.
+pub(super) enum Unsent {
+    /// The deadline had passed.
+    TimeUp,
+    /// The server asked others to wait for longer than this operation can.
+    HeldBack(HeldBack),
+    /// The first attempt could not be supplied, or an old key lapsed in the cool-down before it.
+    Misused(Misuse),
+}

@@ -1,0 +1,46 @@
+//! Everything that a decision looks at.
+
+use std::time::Duration;
+
+use super::Run;
+use crate::{
+    operation::attempt::Attempt,
+    operation::supply::Supply,
+    policy::{Effect, InvalidHint, Situation},
+    shared::cooldown::HoldsBack,
+};
+
+impl Run<'_> {
+    pub(super) fn situation(&self, attempt: &Attempt, supply: &Supply) -> Situation {
+        let mut situation = Situation::new(self.plan.effect, attempt.facts.signal, self.evidence);
+        situation.hint = self.asked_wait(attempt);
+        situation.sends = self.sends;
+        situation.probes = self.probes;
+        situation.earlier_probes = self.earlier_probes;
+        situation.elapsed = self.started.elapsed();
+        situation.key_age = self.key_age();
+        situation.time_left = self.sending_until.time_left();
+        situation.body = supply.body();
+        situation.draw = self.plan.draw();
+        situation
+    }
+
+    pub(super) fn key_age(&self) -> Duration {
+        self.plan.key.as_ref().map_or(Duration::ZERO, |key| key.age_after(self.started.elapsed()))
+    }
+
+    pub(super) fn key_has_lapsed(&self) -> bool {
+        matches!(self.plan.effect, Effect::KeyedWrite { remembered_for, .. } if self.key_age() >= remembered_for)
+    }
+
+    /// The longer of what the server asked of this operation and what it asked of the others.
+    fn asked_wait(&self, attempt: &Attempt) -> Option<Result<Duration, InvalidHint>> {
+        let shared = self.plan.cooldown.and_then(|place| place.wait(HoldsBack::Resends, attempt.waits_from));
+        match (attempt.facts.hint, shared) {
+            (Some(Ok(own)), Some(shared)) => Some(Ok(own.max(shared))),
+            (None, Some(shared)) => Some(Ok(shared)),
+            (Some(Err(unreadable)), _) => Some(Err(unreadable)),
+            (own, None) => own,
+        }
+    }
+}

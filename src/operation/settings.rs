@@ -1,0 +1,51 @@
+//! What a client gives to all its operations, as far as an operation states nothing of its own.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    contract::catalog::EndpointCatalog,
+    contract::endpoint::Endpoint,
+    contract::hints::HintSources,
+    observe::Telemetry,
+    operation::chance::Chance,
+    policy::{BudgetLimits, RetryPolicy},
+    request::attempt_headers::AttemptHeaders,
+    shared::budget::RetryBudget,
+    shared::cooldown::Cooldown,
+    shared::reuse_guard::ReuseGuard,
+};
+
+#[derive(Clone)]
+pub(crate) struct Settings {
+    pub(crate) policy: RetryPolicy,
+    pub(crate) budget: RetryBudget,
+    pub(crate) limit: Option<Duration>,
+    pub(crate) attempt_limit: Option<Duration>,
+    pub(crate) default_write: Option<Endpoint>,
+    pub(crate) catalog: Option<EndpointCatalog>,
+    pub(crate) hints: HintSources,
+    pub(crate) cooldown: Option<Cooldown>,
+    pub(crate) attempt_headers: Option<Arc<AttemptHeaders>>,
+    pub(crate) telemetry: Telemetry,
+    pub(crate) reuse_guard: Arc<ReuseGuard>,
+    pub(crate) chance: Chance,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            policy: RetryPolicy::DEFAULT,
+            budget: RetryBudget::new(BudgetLimits::DEFAULT),
+            limit: None,
+            attempt_limit: None,
+            default_write: None,
+            catalog: None,
+            hints: HintSources::STANDARD,
+            cooldown: None,
+            attempt_headers: None,
+            telemetry: Telemetry::default(),
+            reuse_guard: Arc::new(ReuseGuard::new()),
+            chance: Chance::default(),
+        }
+    }
+}

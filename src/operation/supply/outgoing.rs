@@ -1,0 +1,33 @@
+//! What may be sent: an operation's first request, or one that a permit was spent for.
+
+use futures_util::future::BoxFuture;
+use http::{Extensions, HeaderMap};
+use reqwest::{Request, Response};
+use reqwest_middleware::{Next, Result};
+
+use crate::policy::ResendPermit;
+
+/// A request that may be sent, once: only the supply makes one, an attempt takes nothing else, and sending consumes it.
+#[must_use = "what is dropped is not sent"]
+pub(crate) struct Outgoing(Request);
+
+impl Outgoing {
+    /// The operation's own request.
+    pub(super) fn first(request: Request) -> Self {
+        Self(request)
+    }
+
+    /// One more like it: this is where a permit is spent.
+    pub(super) fn permitted(request: Request, _permit: ResendPermit) -> Self {
+        Self(request)
+    }
+
+    /// For what differs from attempt to attempt.
+    pub(crate) fn headers_mut(&mut self) -> &mut HeaderMap {
+        self.0.headers_mut()
+    }
+
+    pub(crate) fn send<'a>(self, next: Next<'a>, extensions: &'a mut Extensions) -> BoxFuture<'a, Result<Response>> {
+        next.run(self.0, extensions)
+    }
+}

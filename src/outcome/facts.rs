@@ -1,0 +1,27 @@
+//! What is known about an attempt, apart from what it brought: what decisions, reports and log lines are made from.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use tokio::time::Instant;
+
+use crate::{
+    policy::{Evidence, InvalidHint, KeyAnswer, Signal},
+    proof::cause::Cause,
+};
+
+/// What is known about one attempt.
+pub(crate) struct AttemptFacts {
+    /// What it came back with, or what a probe found after it.
+    pub(crate) signal: Signal,
+    pub(crate) evidence: Evidence,
+    pub(crate) cause: Cause,
+    pub(crate) status: Option<StatusCode>,
+    /// The wait that its answer asks for, or the probe after it.
+    pub(crate) hint: Option<Result<Duration, InvalidHint>>,
+    /// What the answer says about the key it was sent under.
+    pub(crate) key_answer: Option<KeyAnswer>,
+    pub(crate) started: Instant,
+    /// When the head arrived or the attempt failed.
+    pub(crate) ended: Instant,
+}

@@ -1,0 +1,74 @@
+//! Why an attempt ended, in words of our own: what an error of the transport is reduced to.
+
+use std::fmt;
+
+/// Why an attempt ended the way it did, as far as this side can see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub enum Cause {
+    /// The server answered; the signal carries the status.
+    Status,
+    /// No connection: the name did not resolve, the peer refused, a proxy tunnel or the TLS handshake failed.
+    Connect,
+    /// The certificate is not trusted.
+    Certificate,
+    /// The peer reset the connection or the stream.
+    Reset,
+    /// The peer closed the connection before a whole answer arrived.
+    PeerClosed,
+    /// A limit ended the attempt.
+    TimedOut(TimeLimit),
+    /// The peer broke the protocol.
+    Protocol,
+    /// The protocol refused the request before processing: HTTP/2 REFUSED_STREAM, or GOAWAY below this stream.
+    Refused,
+    /// The redirect policy stopped the chain.
+    Redirect,
+    /// The request's own body failed to be read.
+    RequestBody,
+    /// The request could not be built: bad URL, bad header.
+    Request,
+    /// The answer's body was cut or stalled.
+    BodyLost,
+    /// An inner middleware's own error.
+    Middleware,
+    /// Something else in the transport.
+    Transport,
+}
+
+/// Which limit ended an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub enum TimeLimit {
+    /// The operation's deadline.
+    Deadline,
+    /// The limit of one attempt.
+    Attempt,
+    /// The client's own: reqwest's `timeout`, `read_timeout` or `connect_timeout`.
+    Client,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Status => "answered",
+            Self::Connect => "not connected",
+            Self::Certificate => "certificate not trusted",
+            Self::Reset => "reset by the peer",
+            Self::PeerClosed => "closed by the peer",
+            Self::TimedOut(TimeLimit::Deadline) => "cut by the deadline",
+            Self::TimedOut(TimeLimit::Attempt) => "cut by the attempt limit",
+            Self::TimedOut(TimeLimit::Client) => "timed out in the client",
+            Self::Protocol => "protocol broken",
+            Self::Refused => "refused by the protocol",
+            Self::Redirect => "redirects stopped",
+            Self::RequestBody => "request body failed",
+            Self::Request => "request not buildable",
+            Self::BodyLost => "answer's body lost",
+            Self::Middleware => "failed in a middleware",
+            Self::Transport => "transport failed",
+        })
+    }
+}
