@@ -3,14 +3,20 @@
 //! "It failed" is not enough to act on: after a write it matters whether it may have happened. So the variants tell those apart, and carry
 //! what the next step needs. Nothing in them prints a URL, header, key or body.
 
+mod extension;
+mod failure;
+mod misuse;
+
 use std::{error::Error, fmt};
 
 use http::StatusCode;
 
-use crate::{
-    outcome::report::{Cause, RetryReport},
-    policy::{Evidence, IdempotencyKey, InvalidKey, StopReason},
-};
+pub use extension::RetryErrorExt;
+pub use failure::Failure;
+pub(crate) use failure::FailureSource;
+pub use misuse::Misuse;
+
+use crate::{outcome::report::RetryReport, policy::IdempotencyKey};
 
 /// Why an operation ended without an answer.
 ///
@@ -63,41 +69,6 @@ pub enum RetryError {
     Misused(Misuse),
 }
 
-/// What stands behind a [`RetryError`]: the report, the key, the last status and the transport's error.
-pub struct Failure(Box<FailureParts>);
-
-struct FailureParts {
-    report: RetryReport,
-    key: Option<IdempotencyKey>,
-    status: Option<StatusCode>,
-    source: Option<FailureSource>,
-}
-
-/// What an error of ours was made from.
-pub(crate) enum FailureSource {
-    Transport(reqwest::Error),
-    Supply(Box<dyn Error + Send + Sync>),
-}
-
-/// How a request was used wrongly.
-#[non_exhaustive]
-pub enum Misuse {
-    /// The contract wants the caller's key, and the request has none.
-    MissingKey,
-    /// The key breaks the contract's format or length.
-    InvalidKey(InvalidKey),
-    /// The request carries more than one key: two header lines, or a header and an extension that differ.
-    SeveralKeys,
-    /// The request carries a key, but nothing says that the server honours one.
-    KeyWithoutContract,
-    /// The key was used before with another request, within its scope and lifetime.
-    KeyReused,
-    /// The key was first used so long ago that the server may have forgotten it: sending it is a new operation.
-    KeyExpired,
-    /// The factory of the request's body, or of the whole request, failed before the first attempt.
-    FactoryFailed(Box<dyn Error + Send + Sync>),
-}
-
 impl RetryError {
     /// The error of this crate inside a middleware error, also behind another middleware's context.
     #[must_use]
@@ -108,32 +79,37 @@ impl RetryError {
     /// What became of the operation. `None` for [`Misused`](Self::Misused): nothing was sent.
     #[must_use]
     pub fn report(&self) -> Option<&RetryReport> {
-        self.failure().map(|failure| &failure.0.report)
+        self.failure().map(Failure::report)
     }
 
     /// The idempotency key the operation was sent with: trying again yourself means using this one. If the server may have seen it, it
     /// tells when it was [first used](IdempotencyKey::first_use), so that it does not grow younger by being tried again.
     #[must_use]
     pub fn key(&self) -> Option<&IdempotencyKey> {
-        self.failure().and_then(|failure| failure.0.key.as_ref())
+        self.failure().and_then(Failure::key)
     }
 
     /// The last status the server answered with.
     #[must_use]
     pub fn status(&self) -> Option<StatusCode> {
-        self.failure().and_then(|failure| failure.0.status)
+        self.failure().and_then(Failure::status)
     }
 
-    fn failure(&self) -> Option<&Failure> {
+    /// What stands behind the variant: a failure, or wrong use.
+    fn behind(&self) -> Result<&Failure, &Misuse> {
         match self {
             Self::OutcomeUnknown(failure)
             | Self::Unprocessed(failure)
             | Self::DeadlineExceeded(failure)
             | Self::CoolingDown(failure)
             | Self::AttemptTimedOut(failure)
-            | Self::BodyLost(failure) => Some(failure),
-            Self::Misused(_) => None,
+            | Self::BodyLost(failure) => Ok(failure),
+            Self::Misused(misuse) => Err(misuse),
         }
+    }
+
+    fn failure(&self) -> Option<&Failure> {
+        self.behind().ok()
     }
 }
 
@@ -153,139 +129,13 @@ impl fmt::Display for RetryError {
 
 impl Error for RetryError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Misused(Misuse::FactoryFailed(error)) => Some(&**error),
-            Self::Misused(Misuse::InvalidKey(error)) => Some(error),
-            Self::Misused(_) => None,
-            Self::OutcomeUnknown(failure)
-            | Self::Unprocessed(failure)
-            | Self::DeadlineExceeded(failure)
-            | Self::CoolingDown(failure)
-            | Self::AttemptTimedOut(failure)
-            | Self::BodyLost(failure) => match &failure.0.source {
-                Some(FailureSource::Transport(error)) => Some(error),
-                Some(FailureSource::Supply(error)) => Some(&**error),
-                None => None,
-            },
-        }
+        self.behind().map_or_else(Misuse::source, Failure::source)
     }
 }
 
 impl From<RetryError> for reqwest_middleware::Error {
     fn from(error: RetryError) -> Self {
         Self::middleware(error)
-    }
-}
-
-impl Failure {
-    pub(crate) fn new(report: RetryReport, key: Option<IdempotencyKey>, status: Option<StatusCode>, source: Option<FailureSource>) -> Self {
-        let source = match source {
-            Some(FailureSource::Transport(error)) => Some(FailureSource::Transport(error.without_url())),
-            other => other,
-        };
-        Self(Box::new(FailureParts { report, key, status, source }))
-    }
-
-    /// What became of the operation.
-    #[must_use]
-    pub fn report(&self) -> &RetryReport {
-        &self.0.report
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let report = &self.0.report;
-        write!(f, "{} {}, ", report.method(), report.origin())?;
-        match report.attempts() {
-            [] => f.write_str("nothing sent")?,
-            [only] => write!(f, "1 attempt, {}", only.cause())?,
-            [.., last] => write!(f, "{} attempts, last {}", report.attempts().len(), last.cause())?,
-        }
-        self.0.status.map_or(Ok(()), |status| write!(f, ", status {}", status.as_u16()))
-    }
-}
-
-impl fmt::Debug for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Failure").field("report", &self.0.report).field("status", &self.0.status).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Misuse {
-    /// Without the factory's own error, which may say anything; it is the `source()` of the [`RetryError`].
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::MissingKey => "MissingKey",
-            Self::InvalidKey(error) => return f.debug_tuple("InvalidKey").field(error).finish(),
-            Self::SeveralKeys => "SeveralKeys",
-            Self::KeyWithoutContract => "KeyWithoutContract",
-            Self::KeyReused => "KeyReused",
-            Self::KeyExpired => "KeyExpired",
-            Self::FactoryFailed(_) => "FactoryFailed(..)",
-        })
-    }
-}
-
-impl fmt::Display for Misuse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::MissingKey => "the contract wants the caller's idempotency key, and there is none",
-            Self::InvalidKey(_) => "the idempotency key breaks its contract",
-            Self::SeveralKeys => "there is more than one idempotency key",
-            Self::KeyWithoutContract => "there is an idempotency key, but no contract says that the server honours one",
-            Self::KeyReused => "the idempotency key was used before with another request",
-            Self::KeyExpired => "the idempotency key was first used longer ago than the server remembers it",
-            Self::FactoryFailed(_) => "the factory of the request or its body failed before the first attempt",
-        })
-    }
-}
-
-/// What a middleware error says, whichever variant it is and however many layers wrapped it.
-///
-/// `reqwest_middleware::Error`'s own predicates answer `false` for every error that any middleware made; these look inside.
-pub trait RetryErrorExt: sealed::Sealed {
-    /// The error of this crate, if it is one.
-    fn safe_retry(&self) -> Option<&RetryError>;
-
-    /// The transport's own error, with all its predicates.
-    fn transport_error(&self) -> Option<&reqwest::Error>;
-
-    /// Whether a limit ended the operation or its last attempt: a deadline, an attempt limit, or the client's own timeout.
-    fn timed_out(&self) -> bool;
-
-    /// What is proven about the operation. [`Evidence::Unknown`] for a plain reqwest error, which carries no proof: redirects below may
-    /// have delivered the request before the failure. A [`ReportSlot`](crate::ReportSlot) always tells.
-    fn evidence(&self) -> Evidence;
-}
-
-impl RetryErrorExt for reqwest_middleware::Error {
-    fn safe_retry(&self) -> Option<&RetryError> {
-        RetryError::find(self)
-    }
-
-    fn transport_error(&self) -> Option<&reqwest::Error> {
-        find(self)
-    }
-
-    fn timed_out(&self) -> bool {
-        let ours = self.safe_retry().is_some_and(|error| match error {
-            RetryError::DeadlineExceeded(_) | RetryError::AttemptTimedOut(_) => true,
-            RetryError::OutcomeUnknown(failure) | RetryError::Unprocessed(failure) | RetryError::BodyLost(failure) => {
-                let cut = || failure.report().attempts().last().is_some_and(|last| matches!(last.cause(), Cause::TimedOut(_)));
-                failure.report().stop() == StopReason::DeadlineTooNear || cut()
-            }
-            RetryError::CoolingDown(_) | RetryError::Misused(_) => false,
-        });
-        ours || self.transport_error().is_some_and(reqwest::Error::is_timeout)
-    }
-
-    fn evidence(&self) -> Evidence {
-        match self.safe_retry() {
-            Some(RetryError::Misused(_)) => Evidence::Unprocessed,
-            Some(error) => error.report().map_or(Evidence::Unknown, RetryReport::evidence),
-            None => Evidence::Unknown,
-        }
     }
 }
 
@@ -298,11 +148,4 @@ fn find<E: Error + 'static>(error: &reqwest_middleware::Error) -> Option<&E> {
             .chain()
             .find_map(|layer| layer.downcast_ref().or_else(|| layer.downcast_ref::<reqwest_middleware::Error>().and_then(find))),
     }
-}
-
-mod sealed {
-    /// Only for `reqwest_middleware::Error`.
-    #[expect(unnameable_types, reason = "that outsiders cannot name it is what seals the trait")]
-    pub trait Sealed {}
-    impl Sealed for reqwest_middleware::Error {}
 }
