@@ -12,11 +12,7 @@ use http::Method;
 use matchit::{InsertError, Router};
 use reqwest::Url;
 
-use crate::{
-    audit::Audit,
-    contract::{endpoint::Endpoint, path_template},
-    middleware::SafeRetry,
-};
+use crate::contract::{endpoint::Endpoint, path_template};
 
 #[cfg(feature = "serde")]
 pub use file::InvalidFile;
@@ -159,17 +155,8 @@ impl EndpointCatalog {
         self.with_rows(origin, [row])
     }
 
-    /// Answers four questions for each row, and lists the gaps: what may be sent again, why that is harmless, how much time and how many
-    /// attempts it gets, and what happens when the result stays unknown.
-    ///
-    /// What a row leaves open is answered by the defaults of [`SafeRetry::new`]; [`audit_for`](Self::audit_for) takes a client's own.
-    pub fn audit(&self) -> Audit {
-        self.audit_for(&SafeRetry::new())
-    }
-
-    /// As [`audit`](Self::audit), with the policy, the deadline and the attempt limit that this middleware gives to rows without.
-    pub fn audit_for(&self, retry: &SafeRetry) -> Audit {
-        Audit::of(&self.0.rows, &retry.limits())
+    pub(crate) fn rows(&self) -> &[Listed] {
+        &self.0.rows
     }
 
     /// The endpoint of the row that matches.
@@ -228,6 +215,11 @@ impl Server {
 }
 
 impl Listed {
+    /// Whether one of its requests changes anything.
+    pub(crate) fn is_write(&self) -> bool {
+        self.methods.iter().any(|method| self.endpoint.is_write(method))
+    }
+
     /// Whether this row and a template cannot stand in one table.
     fn claims(&self, origin: &str, method: &Method, template: &str) -> bool {
         let mut alone = Router::new();

@@ -3,23 +3,24 @@
 //! An answer alone does not say how often it was asked for, and an error does not say what it left behind. So every operation keeps its
 //! history, and prints no URL, header, key or body of it: it may be logged as it is.
 
+mod attempt_record;
 #[cfg(feature = "serde")]
 mod json;
+mod probe_record;
+mod slot;
 mod timeline;
 
-use std::{
-    borrow::Cow,
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
-use http::{Method, StatusCode};
+use http::Method;
 use reqwest::Response;
 
+pub use attempt_record::AttemptRecord;
+pub use probe_record::{Found, ProbeRecord};
+pub use slot::ReportSlot;
+
 use crate::{
-    policy::{Evidence, IdempotencyKey, KeyAnswer, ResendReason, Signal, StopReason},
-    proof::cause::Cause,
+    policy::{Evidence, IdempotencyKey, KeyAnswer, StopReason},
     request::correlation::CorrelationId,
     request::origin::Origin,
 };
@@ -181,143 +182,6 @@ impl RetryReport {
     }
 }
 
-/// One attempt, as it was decided about.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AttemptRecord {
-    pub(crate) number: u32,
-    pub(crate) started: Duration,
-    pub(crate) took: Duration,
-    pub(crate) signal: Signal,
-    pub(crate) status: Option<StatusCode>,
-    pub(crate) evidence: Evidence,
-    pub(crate) cause: Cause,
-    pub(crate) hint: Option<Duration>,
-    pub(crate) time_left: Duration,
-    pub(crate) pause: Option<Duration>,
-    pub(crate) resend: Option<ResendReason>,
-}
-
-impl AttemptRecord {
-    /// The attempt's number; the first send is 1.
-    #[must_use]
-    pub fn number(&self) -> u32 {
-        self.number
-    }
-
-    /// When it started, from the start of the operation.
-    #[must_use]
-    pub fn started(&self) -> Duration {
-        self.started
-    }
-
-    /// How long it took, to the response head or the failure.
-    #[must_use]
-    pub fn took(&self) -> Duration {
-        self.took
-    }
-
-    /// What it came back with.
-    #[must_use]
-    pub fn signal(&self) -> Signal {
-        self.signal
-    }
-
-    /// The status the server answered with, if it answered.
-    #[must_use]
-    pub fn status(&self) -> Option<StatusCode> {
-        self.status
-    }
-
-    /// What is proven about this one attempt.
-    #[must_use]
-    pub fn evidence(&self) -> Evidence {
-        self.evidence
-    }
-
-    /// Why it ended the way it did, as far as this side can see.
-    #[must_use]
-    pub fn cause(&self) -> Cause {
-        self.cause
-    }
-
-    /// The wait the server asked for with this answer.
-    #[must_use]
-    pub fn hint(&self) -> Option<Duration> {
-        self.hint
-    }
-
-    /// Time left before the deadline when it was decided about; [`Duration::MAX`] when there is none.
-    ///
-    /// For a write with a probe it is what is left for sending: the tenth of the deadline that is kept for the last look is not counted.
-    /// The report's own [`time_left`](RetryReport::time_left) counts everything.
-    #[must_use]
-    pub fn time_left(&self) -> Duration {
-        self.time_left
-    }
-
-    /// The pause decided after it; `None` when nothing was sent or asked after it.
-    #[must_use]
-    pub fn pause(&self) -> Option<Duration> {
-        self.pause
-    }
-
-    /// Why it was harmless to send again; `None` when it was not sent again.
-    #[must_use]
-    pub fn resend(&self) -> Option<ResendReason> {
-        self.resend
-    }
-}
-
-/// One question to the status probe.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProbeRecord {
-    pub(crate) after_attempt: u32,
-    pub(crate) started: Duration,
-    pub(crate) took: Duration,
-    pub(crate) found: Found,
-}
-
-impl ProbeRecord {
-    /// The number of the attempt it was asked about.
-    #[must_use]
-    pub fn after_attempt(&self) -> u32 {
-        self.after_attempt
-    }
-
-    /// When it was asked, from the start of the operation.
-    #[must_use]
-    pub fn started(&self) -> Duration {
-        self.started
-    }
-
-    /// How long the question took.
-    #[must_use]
-    pub fn took(&self) -> Duration {
-        self.took
-    }
-
-    /// What it found.
-    #[must_use]
-    pub fn found(&self) -> Found {
-        self.found
-    }
-}
-
-/// What a probe found, without the response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[non_exhaustive]
-pub enum Found {
-    /// The operation was processed.
-    Applied,
-    /// There is no trace of it, and enough time has passed for that to count.
-    Absent,
-    /// It is being processed, or it is too early to tell.
-    InProgress,
-    /// The probe could not tell, failed, or ran out of time.
-    Undecided,
-}
-
 /// What is known about an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -336,44 +200,6 @@ pub enum Outcome {
     Unknown,
 }
 
-/// Receives the report of one operation, whatever its result: put a clone on the request, keep the other.
-///
-/// It belongs to one operation; a second operation with the same slot overwrites the first one's report.
-///
-/// # Examples
-/// ```no_run
-/// # async fn run(client: reqwest_middleware::ClientWithMiddleware) -> reqwest_middleware::Result<()> {
-/// use reqwest_safe_retry::ReportSlot;
-///
-/// let slot = ReportSlot::new();
-/// let answer = client.get("http://localhost/").with_extension(slot.clone()).send().await;
-/// if let Some(report) = slot.take() {
-///     println!("{} attempts, {:?}", report.attempts().len(), report.outcome());
-/// }
-/// # answer.map(drop)
-/// # }
-/// ```
-#[derive(Debug, Clone, Default)]
-pub struct ReportSlot(Arc<Mutex<Option<RetryReport>>>);
-
-impl ReportSlot {
-    /// An empty slot.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Takes the report out. `None` before the operation has ended, after its future was dropped, and after a first `take`.
-    #[must_use]
-    pub fn take(&self) -> Option<RetryReport> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    pub(crate) fn fill(&self, report: RetryReport) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
-    }
-}
-
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -382,17 +208,6 @@ impl fmt::Display for Outcome {
             Self::Reconciled => "looked up: it happened",
             Self::Unprocessed => "it did not happen",
             Self::Unknown => "unknown whether it happened",
-        })
-    }
-}
-
-impl fmt::Display for Found {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Applied => "it happened",
-            Self::Absent => "no trace of it",
-            Self::InProgress => "in progress",
-            Self::Undecided => "could not tell",
         })
     }
 }

@@ -176,11 +176,15 @@ impl fmt::Display for Seconds {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use http::{Method, StatusCode};
 
-    use super::super::*;
+    use super::super::Record;
+    use super::*;
+    use crate::{
+        policy::{IdempotencyKey, ResendReason},
+        request::correlation::CorrelationId,
+        request::origin::Origin,
+    };
 
     fn attempt(number: u32, started: u64, took: u64) -> AttemptRecord {
         AttemptRecord {

@@ -1,0 +1,74 @@
+//! What the caller gets with an error: the report, and what the next step needs.
+
+use std::{error::Error, fmt};
+
+use http::StatusCode;
+
+use crate::{outcome::report::RetryReport, policy::IdempotencyKey};
+
+/// What stands behind a [`RetryError`](super::RetryError): the report, the key, the last status and the transport's error.
+pub struct Failure(Box<FailureParts>);
+
+struct FailureParts {
+    report: RetryReport,
+    key: Option<IdempotencyKey>,
+    status: Option<StatusCode>,
+    source: Option<FailureSource>,
+}
+
+/// What an error of ours was made from.
+pub(crate) enum FailureSource {
+    Transport(reqwest::Error),
+    Supply(Box<dyn Error + Send + Sync>),
+}
+
+impl Failure {
+    pub(crate) fn new(report: RetryReport, key: Option<IdempotencyKey>, status: Option<StatusCode>, source: Option<FailureSource>) -> Self {
+        let source = match source {
+            Some(FailureSource::Transport(error)) => Some(FailureSource::Transport(error.without_url())),
+            other => other,
+        };
+        Self(Box::new(FailureParts { report, key, status, source }))
+    }
+
+    /// What became of the operation.
+    #[must_use]
+    pub fn report(&self) -> &RetryReport {
+        &self.0.report
+    }
+
+    pub(super) fn key(&self) -> Option<&IdempotencyKey> {
+        self.0.key.as_ref()
+    }
+
+    pub(super) fn status(&self) -> Option<StatusCode> {
+        self.0.status
+    }
+
+    pub(super) fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match &self.0.source {
+            Some(FailureSource::Transport(error)) => Some(error),
+            Some(FailureSource::Supply(error)) => Some(&**error),
+            None => None,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let report = &self.0.report;
+        write!(f, "{} {}, ", report.method(), report.origin())?;
+        match report.attempts() {
+            [] => f.write_str("nothing sent")?,
+            [only] => write!(f, "1 attempt, {}", only.cause())?,
+            [.., last] => write!(f, "{} attempts, last {}", report.attempts().len(), last.cause())?,
+        }
+        self.0.status.map_or(Ok(()), |status| write!(f, ", status {}", status.as_u16()))
+    }
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Failure").field("report", &self.0.report).field("status", &self.0.status).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,63 @@
+//! How a request can be used wrongly, which is noticed before anything is sent.
+
+use std::{error::Error, fmt};
+
+use crate::policy::InvalidKey;
+
+/// How a request was used wrongly.
+#[non_exhaustive]
+pub enum Misuse {
+    /// The contract wants the caller's key, and the request has none.
+    MissingKey,
+    /// The key breaks the contract's format or length.
+    InvalidKey(InvalidKey),
+    /// The request carries more than one key: two header lines, or a header and an extension that differ.
+    SeveralKeys,
+    /// The request carries a key, but nothing says that the server honours one.
+    KeyWithoutContract,
+    /// The key was used before with another request, within its scope and lifetime.
+    KeyReused,
+    /// The key was first used so long ago that the server may have forgotten it: sending it is a new operation.
+    KeyExpired,
+    /// The factory of the request's body, or of the whole request, failed before the first attempt.
+    FactoryFailed(Box<dyn Error + Send + Sync>),
+}
+
+impl Misuse {
+    pub(super) fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::FactoryFailed(error) => Some(&**error),
+            Self::InvalidKey(error) => Some(error),
+            Self::MissingKey | Self::SeveralKeys | Self::KeyWithoutContract | Self::KeyReused | Self::KeyExpired => None,
+        }
+    }
+}
+
+impl fmt::Debug for Misuse {
+    /// Without the factory's own error, which may say anything; it is the `source()` of the [`RetryError`](super::RetryError).
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::MissingKey => "MissingKey",
+            Self::InvalidKey(error) => return f.debug_tuple("InvalidKey").field(error).finish(),
+            Self::SeveralKeys => "SeveralKeys",
+            Self::KeyWithoutContract => "KeyWithoutContract",
+            Self::KeyReused => "KeyReused",
+            Self::KeyExpired => "KeyExpired",
+            Self::FactoryFailed(_) => "FactoryFailed(..)",
+        })
+    }
+}
+
+impl fmt::Display for Misuse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::MissingKey => "the contract wants the caller's idempotency key, and there is none",
+            Self::InvalidKey(_) => "the idempotency key breaks its contract",
+            Self::SeveralKeys => "there is more than one idempotency key",
+            Self::KeyWithoutContract => "there is an idempotency key, but no contract says that the server honours one",
+            Self::KeyReused => "the idempotency key was used before with another request",
+            Self::KeyExpired => "the idempotency key was first used longer ago than the server remembers it",
+            Self::FactoryFailed(_) => "the factory of the request or its body failed before the first attempt",
+        })
+    }
+}
