@@ -17,8 +17,8 @@ use crate::{
     contract::endpoint::Endpoint,
     operation::attempt::Attempt,
     operation::plan::Plan,
-    outcome::report::{Outcome, ProbeRecord},
-    policy::{Evidence, ResendPermit, StopReason},
+    outcome::report::ProbeRecord,
+    policy::{Evidence, Outcome, ResendPermit, StopReason},
     request::origin::Origin,
     response::drain::Drained,
 };

@@ -5,8 +5,8 @@
 use http::{Method, StatusCode};
 
 use crate::{
-    outcome::report::{Cause, Found, Outcome},
-    policy::{Evidence, ResendReason, Signal, StopReason},
+    outcome::report::{Cause, Found},
+    policy::{Evidence, Outcome, ResendReason, Signal, StopReason},
     response::drain::Drained,
 };
 

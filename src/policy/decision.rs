@@ -75,15 +75,9 @@ impl ResendPermit {
     /// when the server has forgotten it.
     #[must_use]
     pub fn still_holds(&self, effect: Effect, key_age: Duration) -> bool {
-        match (self.reason, effect) {
-            (ResendReason::KeyDeduplicates, Effect::KeyedWrite { remembered_for, .. }) => key_age < remembered_for,
-            (
-                ResendReason::KeyDeduplicates
-                | ResendReason::ProvenUnprocessed
-                | ResendReason::EffectRepeatable
-                | ResendReason::ProbeFoundNothing,
-                _,
-            ) => true,
+        match self.reason {
+            ResendReason::KeyDeduplicates => !effect.key_has_lapsed(key_age),
+            ResendReason::ProvenUnprocessed | ResendReason::EffectRepeatable | ResendReason::ProbeFoundNothing => true,
         }
     }
 }

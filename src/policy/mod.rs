@@ -26,10 +26,13 @@ pub mod defaults;
 mod effect;
 mod explain;
 mod key;
+mod outcome;
 mod protection;
+mod reading;
 mod retry_after;
 mod signal;
 mod situation;
+mod statuses;
 mod throttle;
 #[cfg(feature = "serde")]
 mod trace;
@@ -43,11 +46,14 @@ pub use decision::{Decision, ResendPermit, ResendReason, StopReason};
 pub use effect::{Effect, Lapsed};
 pub use explain::Explanation;
 pub use key::{IdempotencyKey, InvalidKey, KeyAnswer, KeyContract, KeyFormat, KeyScope, KeySource, Replays};
+pub use outcome::{Ending, History, LastAnswer, Outcome};
+pub use reading::{AnswerFacts, TooEarly, Verdict, Veto};
 pub use retry_after::{Hint, InvalidHint};
 #[cfg(feature = "middleware")]
 pub(crate) use retry_after::{SECOND, decimal, server_time};
-pub use signal::{Evidence, RetryStatuses, Signal};
+pub use signal::{Evidence, Signal};
 pub use situation::{BodySupply, Situation};
+pub use statuses::RetryStatuses;
 pub use throttle::{AdaptiveLimits, AdaptiveThrottle};
 
 use protection::{Key, Occasion, Protection, protect};
@@ -197,7 +203,7 @@ impl RetryPolicy {
             Protection::Return => Decision::Return,
             Protection::Stop(reason) => Decision::Stop(reason),
             Protection::Probe => self.probe(situation),
-            Protection::Resend(reason) => self.resend(situation, occasion, reason),
+            Protection::Resend(_) => self.resend(situation, occasion),
         }
     }
 
@@ -210,6 +216,14 @@ impl RetryPolicy {
         let room = self.room(elapsed, time_left)?;
         let pause = wait.saturating_add(draw.of((wait / 4).min(room.longest.saturating_sub(wait))));
         if room.holds(pause) { Ok(pause) } else { Err(room.limit) }
+    }
+
+    /// Whether an attempt is still worth sending after a pause that may have taken longer than planned.
+    ///
+    /// # Errors
+    /// [`StopReason::DeadlineTooNear`]: less time is left than an attempt needs.
+    pub fn still_worth_sending(&self, time_left: Duration) -> Result<(), StopReason> {
+        if time_left.is_zero() || time_left < self.least_attempt { Err(StopReason::DeadlineTooNear) } else { Ok(()) }
     }
 
     /// Step 1: a final signal is settled at once; a hint never makes a status retryable.
@@ -231,7 +245,7 @@ impl RetryPolicy {
     }
 
     /// Steps 3 and 4 for a resend that something protects.
-    fn resend(&self, situation: &Situation, occasion: Occasion, reason: ResendReason) -> Decision {
+    fn resend(&self, situation: &Situation, occasion: Occasion) -> Decision {
         if situation.body == BodySupply::Consumed {
             return Decision::Stop(StopReason::BodyConsumed);
         }
@@ -242,7 +256,9 @@ impl RetryPolicy {
             Ok(pauses) => pauses,
             Err(reason) => return Decision::Stop(reason),
         };
-        match self.protect_at_arrival(situation, occasion, reason, pause) {
+        // The server may have forgotten the key by the time the resend arrives.
+        let key_age = situation.key_age.saturating_add(pause).saturating_add(self.least_attempt);
+        match protect(situation.effect, Key::of_age(key_age, situation.effect), occasion) {
             Protection::Resend(reason) => Decision::Resend(ResendPermit::new(pause, backoff, reason)),
             Protection::Probe => self.probe(situation),
             Protection::Return => Decision::Return,
@@ -259,20 +275,6 @@ impl RetryPolicy {
         match self.pause(situation, situation.sends.saturating_add(situation.probes)) {
             Ok((pause, _)) => Decision::Probe(pause),
             Err(reason) => Decision::Stop(reason),
-        }
-    }
-
-    /// Asks the table once more if the key may be forgotten by the time the resend has arrived.
-    fn protect_at_arrival(&self, situation: &Situation, occasion: Occasion, reason: ResendReason, pause: Duration) -> Protection {
-        let arrival = situation.key_age.saturating_add(pause).saturating_add(self.least_attempt);
-        match situation.effect {
-            Effect::KeyedWrite { remembered_for, .. } if arrival >= remembered_for => protect(situation.effect, Key::Lapsed, occasion),
-            Effect::KeyedWrite { .. }
-            | Effect::Read
-            | Effect::IdempotentWrite
-            | Effect::ProbedWrite
-            | Effect::UnprotectedWrite
-            | Effect::NeverResend => Protection::Resend(reason),
         }
     }
 

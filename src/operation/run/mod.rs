@@ -9,20 +9,20 @@ mod results;
 
 use std::{mem, pin::pin, time::Duration};
 
-use http::{Extensions, Method, StatusCode};
+use http::{Extensions, Method};
 use reqwest::{Request, Response, Url};
 use reqwest_middleware::{Next, Result};
 use tokio::time::{Instant, sleep_until};
 
 use crate::{
     observe::Watched,
-    operation::attempt::{self, Attempt, Held, TooEarly},
+    operation::attempt::{self, Attempt, Held},
     operation::key::OperationKey,
     operation::plan::Plan,
     operation::supply::Supply,
     outcome::error::Misuse,
     outcome::report::{AttemptRecord, ProbeRecord},
-    policy::{Decision, Effect, Evidence, InvalidHint, ResendPermit, Signal, Situation, StopReason},
+    policy::{Decision, Evidence, InvalidHint, ResendPermit, Signal, Situation, StopReason, TooEarly},
     request::deadline::{Deadline, HORIZON},
     response::drain,
     shared::cooldown::HoldsBack,
@@ -101,7 +101,7 @@ impl<'a> Run<'a> {
             if let Err(held_back) = Box::pin(self.cool_down(HoldsBack::FirstSendsToo)).await {
                 return self.held_back(held_back);
             }
-            if self.plan.key.as_ref().is_some_and(OperationKey::was_used_before) && self.key_has_lapsed() {
+            if self.plan.key.as_ref().is_some_and(OperationKey::was_used_before) && self.plan.effect.key_has_lapsed(self.key_age()) {
                 return self.unsent(Misuse::KeyExpired);
             }
         }
@@ -157,9 +157,7 @@ impl<'a> Run<'a> {
         let attempt = attempt::send(self.plan, request, self.extensions, self.next.clone(), self.sending_until, self.too_early).await;
         self.evidence = self.evidence.max(attempt.evidence);
         self.watched.attempted(&attempt, self.evidence, self.sending_until);
-        if attempt.status == Some(StatusCode::TOO_EARLY) {
-            self.too_early = TooEarly::Heard;
-        }
+        self.too_early = self.too_early.after(attempt.status);
         if let Some(Ok(hint)) = attempt.hint {
             self.hint = Some(hint);
             self.share(&attempt, hint);
@@ -195,10 +193,6 @@ impl<'a> Run<'a> {
 
     fn key_age(&self) -> Duration {
         self.plan.key.as_ref().map_or(Duration::ZERO, |key| key.age_after(self.started.elapsed()))
-    }
-
-    fn key_has_lapsed(&self) -> bool {
-        matches!(self.plan.effect, Effect::KeyedWrite { remembered_for, .. } if self.key_age() >= remembered_for)
     }
 
     /// The longer of what the server asked of this operation and what it asked of the others.
@@ -253,8 +247,7 @@ impl<'a> Run<'a> {
         }
         sleep_until(until).await;
         self.cool_down(HoldsBack::Resends).await.map_err(|held_back| held_back.limit)?;
-        let left = self.sending_until.time_left();
-        if left.is_zero() || left < self.plan.policy.least_attempt() { Err(StopReason::DeadlineTooNear) } else { Ok(()) }
+        self.plan.policy.still_worth_sending(self.sending_until.time_left())
     }
 
     /// Waits out what others were told meanwhile, as far as it fits.
@@ -270,16 +263,12 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Tells the others of its scope what this operation was told. A wait for a key in use concerns nobody else.
+    /// Tells the others of its scope what this operation was told, as far as it concerns them.
     fn share(&self, attempt: &Attempt, hint: Duration) {
-        let concerns_all = match attempt.signal {
-            Signal::Answered(status) => self.plan.policy.statuses().contains(status),
-            Signal::Resendable(_) | Signal::Forbidden => true,
-            Signal::Final(_) | Signal::KeyInUse | Signal::Failed | Signal::Broken | Signal::BodyLost(_) | Signal::ProbedAbsent => false,
-        };
+        let concerns_others = self.plan.policy.concerns_others(attempt.signal);
         // Forever is a wait, too.
         let until = attempt.ended.checked_add(hint.min(HORIZON));
-        if let (true, Some(place), Some(until)) = (concerns_all, self.plan.cooldown, until) {
+        if let (true, Some(place), Some(until)) = (concerns_others, self.plan.cooldown, until) {
             place.note(until);
         }
     }

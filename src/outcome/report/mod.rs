@@ -18,7 +18,7 @@ use http::{Method, StatusCode};
 use reqwest::Response;
 
 use crate::{
-    policy::{Evidence, IdempotencyKey, KeyAnswer, ResendReason, Signal, StopReason},
+    policy::{Evidence, IdempotencyKey, KeyAnswer, Outcome, ResendReason, Signal, StopReason},
     request::correlation::CorrelationId,
     request::origin::Origin,
 };
@@ -317,24 +317,6 @@ pub enum Found {
     Undecided,
 }
 
-/// What is known about an operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[non_exhaustive]
-pub enum Outcome {
-    /// The server's answer is the result.
-    Answered,
-    /// The server's answer may be the echo of our own earlier success: a 404, 409, 410 or 412 to a resend that followed an attempt
-    /// whose result is unknown. Nothing is explained away: look at the state.
-    AnsweredAfterUnknown,
-    /// The status probe found the operation applied; the answer is the probe's.
-    Reconciled,
-    /// No attempt was processed: it did not happen, and it may be tried again.
-    Unprocessed,
-    /// It may or may not have happened.
-    Unknown,
-}
-
 /// Why an attempt ended the way it did, as far as this side can see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -418,18 +400,6 @@ impl ReportSlot {
 
     pub(crate) fn fill(&self, report: RetryReport) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
-    }
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Answered => "answered",
-            Self::AnsweredAfterUnknown => "answered, perhaps by the echo of an earlier success",
-            Self::Reconciled => "looked up: it happened",
-            Self::Unprocessed => "it did not happen",
-            Self::Unknown => "unknown whether it happened",
-        })
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::{fmt, time::Duration};
 
-use super::{AttemptRecord, Cause, Found, Outcome, ProbeRecord, RetryReport};
-use crate::policy::{Evidence, Signal, StopReason};
+use super::{AttemptRecord, Cause, Found, ProbeRecord, RetryReport};
+use crate::policy::{Evidence, Outcome, Signal, StopReason};
 
 /// The timeline: what was sent when, what came back, what that proves, what was decided and why, and what is known in the end. Without a
 /// line break at the end.
