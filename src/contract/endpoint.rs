@@ -235,16 +235,17 @@ impl Endpoint {
     }
 
     pub(crate) fn effect(&self) -> Effect {
-        match (&self.0.kind, &self.0.probe) {
-            (Kind::Read, _) => Effect::Read,
-            (Kind::IdempotentWrite, _) => Effect::IdempotentWrite,
-            (Kind::KeyedWrite(contract), probe) => Effect::KeyedWrite {
+        let is_probed = self.0.probe.is_some();
+        match &self.0.kind {
+            Kind::Read => Effect::Read,
+            Kind::IdempotentWrite => Effect::IdempotentWrite,
+            Kind::KeyedWrite(contract) => Effect::KeyedWrite {
                 remembered_for: contract.remembered_for(),
-                lapsed: if probe.is_some() { Lapsed::Probe } else { Lapsed::Stop },
+                lapsed: if is_probed { Lapsed::Probe } else { Lapsed::Stop },
             },
-            (Kind::UnprotectedWrite, Some(_)) => Effect::ProbedWrite,
-            (Kind::UnprotectedWrite, None) => Effect::UnprotectedWrite,
-            (Kind::NeverResend, _) => Effect::NeverResend,
+            Kind::UnprotectedWrite if is_probed => Effect::ProbedWrite,
+            Kind::UnprotectedWrite => Effect::UnprotectedWrite,
+            Kind::NeverResend => Effect::NeverResend,
         }
     }
 

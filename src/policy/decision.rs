@@ -4,6 +4,8 @@
 use std::{fmt, time::Duration};
 
 use super::Effect;
+#[cfg(test)]
+use super::every_variant;
 
 /// What to do next. The loop obeys; it holds no opinion of its own.
 #[derive(Debug, PartialEq, Eq)]
@@ -130,6 +132,26 @@ pub enum StopReason {
     Misused,
     /// The caller forbade resends for this request.
     Disabled,
+}
+
+#[cfg(test)]
+impl StopReason {
+    pub(crate) const ALL: [Self; 14] = every_variant!(StopReason {
+        AnswerIsFinal,
+        MayHaveHappened,
+        AttemptsSpent,
+        DeadlineTooNear,
+        WindowClosed,
+        BudgetSpent,
+        KeyExpired,
+        BodyConsumed,
+        ProbeUndecided,
+        UnreadableHint,
+        ServerForbade,
+        Broken,
+        Misused,
+        Disabled,
+    });
 }
 
 impl fmt::Display for ResendReason {

@@ -36,7 +36,11 @@ mod statuses;
 mod throttle;
 #[cfg(feature = "serde")]
 mod trace;
+mod variants;
 mod window;
+
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
@@ -55,6 +59,8 @@ pub use signal::{Evidence, Signal};
 pub use situation::{BodySupply, Situation};
 pub use statuses::RetryStatuses;
 pub use throttle::{AdaptiveLimits, AdaptiveThrottle};
+
+pub(crate) use variants::every_variant;
 
 use protection::{Key, Occasion, Protection, protect};
 
@@ -280,38 +286,43 @@ impl RetryPolicy {
 
     /// Step 4: the pause and the backoff it was drawn from, or the limit that it would break. A hint is never shortened.
     fn pause(&self, situation: &Situation, waits: u32) -> Result<(Duration, Duration), StopReason> {
-        let hint = match (situation.hint, self.unreadable_hint) {
-            (Some(Ok(hint)), _) => Some(hint),
-            (Some(Err(_)), UnreadableHint::Stop) => return Err(StopReason::UnreadableHint),
-            (Some(Err(_)), UnreadableHint::UseBackoff) | (None, _) => None,
+        let hint = match situation.hint {
+            None => None,
+            Some(Ok(hint)) => Some(hint),
+            Some(Err(InvalidHint)) => match self.unreadable_hint {
+                UnreadableHint::Stop => return Err(StopReason::UnreadableHint),
+                UnreadableHint::UseBackoff => None,
+            },
         };
         let room = self.room(situation.elapsed, situation.time_left)?;
-        // The probe already waited for what the attempt before it asked.
-        let schedule = match situation.signal {
-            Signal::ProbedAbsent => Backoff::doubling(Duration::ZERO, Duration::ZERO),
-            signal if signal.is_throttle() => self.throttle_backoff,
-            Signal::Answered(_)
-            | Signal::Final(_)
-            | Signal::Resendable(_)
-            | Signal::KeyInUse
-            | Signal::Failed
-            | Signal::Broken
-            | Signal::BodyLost(_)
-            | Signal::Forbidden => self.backoff,
-        };
+        let schedule = self.schedule(situation.signal);
         let backoff = schedule.bound(waits);
         let jittered = schedule.pause(waits, situation.draw);
-        let pause = match (hint, self.hint_spread) {
-            (None, _) => jittered,
-            (Some(hint), HintSpread::Exact) => jittered.max(hint),
-            (Some(hint), HintSpread::Jittered) => {
-                let least = schedule.least(backoff);
-                let floor = hint.max(least);
-                let spread = backoff.saturating_sub(least).max(hint / 4);
-                floor.saturating_add(situation.draw.of(spread.min(room.longest.saturating_sub(floor))))
-            }
+        let pause = match hint {
+            None => jittered,
+            Some(hint) => match self.hint_spread {
+                HintSpread::Exact => jittered.max(hint),
+                HintSpread::Jittered => {
+                    let least = schedule.least(backoff);
+                    let floor = hint.max(least);
+                    let spread = backoff.saturating_sub(least).max(hint / 4);
+                    floor.saturating_add(situation.draw.of(spread.min(room.longest.saturating_sub(floor))))
+                }
+            },
         };
         if room.holds(pause) { Ok((pause, backoff)) } else { Err(room.limit) }
+    }
+
+    /// The backoff after this signal.
+    fn schedule(&self, signal: Signal) -> Backoff {
+        if signal == Signal::ProbedAbsent {
+            // The probe already waited for what the attempt before it asked.
+            Backoff::doubling(Duration::ZERO, Duration::ZERO)
+        } else if signal.is_throttle() {
+            self.throttle_backoff
+        } else {
+            self.backoff
+        }
     }
 
     /// How long the next pause may be, and which limit says so. Exactly one of deadline and window applies.

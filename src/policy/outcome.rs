@@ -94,7 +94,7 @@ pub enum History {
 
 /// What an operation ends with: the rows of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+pub(super) enum End {
     /// The probe found it applied.
     Probed,
     /// An answer that is the operation's result.
@@ -108,7 +108,7 @@ enum End {
 }
 
 impl End {
-    fn of(ending: &Ending) -> Self {
+    pub(super) fn of(ending: &Ending) -> Self {
         let status = match ending.answer {
             LastAnswer::None => return Self::NoAnswer,
             LastAnswer::Probe => return Self::Probed,
@@ -174,5 +174,49 @@ impl fmt::Display for Outcome {
             Self::Unprocessed => "it did not happen",
             Self::Unknown => "unknown whether it happened",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(status: StatusCode, history: History) -> Ending {
+        Ending::new(StopReason::AnswerIsFinal, LastAnswer::Server(status), history, Evidence::Unknown)
+    }
+
+    #[test]
+    fn an_answer_that_an_earlier_success_could_have_caused_is_no_plain_answer() {
+        for status in [StatusCode::NOT_FOUND, StatusCode::CONFLICT, StatusCode::GONE, StatusCode::PRECONDITION_FAILED] {
+            assert_eq!(Outcome::of(&answered(status, History::WriteAfterUnknown)), Outcome::AnsweredAfterUnknown);
+            assert_eq!(Outcome::of(&answered(status, History::Write)), Outcome::Answered);
+            assert_eq!(Outcome::of(&answered(status, History::Read)), Outcome::Answered);
+        }
+        assert_eq!(Outcome::of(&answered(StatusCode::BAD_REQUEST, History::WriteAfterUnknown)), Outcome::Answered);
+    }
+
+    #[test]
+    fn a_replay_proves_whose_result_it_is() {
+        let conflict = answered(StatusCode::CONFLICT, History::WriteAfterUnknown);
+        assert_eq!(Outcome::of(&conflict.with_key_answer(KeyAnswer::Replayed)), Outcome::Answered);
+        assert_eq!(Outcome::of(&conflict.with_key_answer(KeyAnswer::Mismatch)), Outcome::AnsweredAfterUnknown);
+    }
+
+    #[test]
+    fn a_write_that_stopped_short_of_a_final_answer_goes_by_its_evidence() {
+        let busy = LastAnswer::Server(StatusCode::SERVICE_UNAVAILABLE);
+        let ended = |answer, history, evidence| Outcome::of(&Ending::new(StopReason::AttemptsSpent, answer, history, evidence));
+        for answer in [busy, LastAnswer::None] {
+            assert_eq!(ended(answer, History::Write, Evidence::Unprocessed), Outcome::Unprocessed);
+            assert_eq!(ended(answer, History::Write, Evidence::Unknown), Outcome::Unknown);
+        }
+        assert_eq!(ended(busy, History::Read, Evidence::Unknown), Outcome::Answered);
+        assert_eq!(ended(LastAnswer::None, History::Read, Evidence::Unknown), Outcome::Unknown);
+    }
+
+    #[test]
+    fn what_the_probe_found_applied_is_reconciled() {
+        let probed = Ending::new(StopReason::AnswerIsFinal, LastAnswer::Probe, History::WriteAfterUnknown, Evidence::Unknown);
+        assert_eq!(Outcome::of(&probed), Outcome::Reconciled);
     }
 }

@@ -123,7 +123,7 @@ impl TooEarly {
 
 /// What a status says where nothing else speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Class {
+pub(super) enum Class {
     /// One of the policy's statuses: trying again can help.
     Retryable,
     /// Another 4xx or 5xx.
@@ -135,7 +135,7 @@ enum Class {
 }
 
 impl Class {
-    fn of(status: StatusCode, retryable: RetryStatuses, too_early: TooEarly) -> Self {
+    pub(super) fn of(status: StatusCode, retryable: RetryStatuses, too_early: TooEarly) -> Self {
         if status == StatusCode::TOO_EARLY && too_early == TooEarly::Heard {
             Self::SecondTooEarly
         } else if retryable.contains(status) {
@@ -207,6 +207,85 @@ impl RetryPolicy {
             Signal::Answered(status) => self.statuses.contains(status),
             Signal::Resendable(_) | Signal::Forbidden => true,
             Signal::Final(_) | Signal::KeyInUse | Signal::Failed | Signal::Broken | Signal::BodyLost(_) | Signal::ProbedAbsent => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BUSY: AnswerFacts = AnswerFacts::new(StatusCode::SERVICE_UNAVAILABLE);
+    const CONFLICT: AnswerFacts = AnswerFacts::new(StatusCode::CONFLICT);
+    const TOO_EARLY: AnswerFacts = AnswerFacts::new(StatusCode::TOO_EARLY);
+
+    fn read(facts: &AnswerFacts) -> Signal {
+        RetryPolicy::DEFAULT.read(facts)
+    }
+
+    #[test]
+    fn each_voice_is_heard_before_the_ones_after_it() {
+        let status = BUSY.status;
+        assert_eq!(read(&BUSY), Signal::Answered(status));
+        let vetoed = BUSY.with_veto(Veto::Forbid);
+        assert_eq!(read(&vetoed), Signal::Forbidden);
+        let mismatched = vetoed.with_key_answer(KeyAnswer::Mismatch);
+        assert_eq!(read(&mismatched), Signal::Final(status));
+        let judged = mismatched.with_verdict(Verdict::Resendable);
+        assert_eq!(read(&judged), Signal::Resendable(status));
+        let replayed = judged.with_key_answer(KeyAnswer::Replayed);
+        assert_eq!(read(&replayed), Signal::Final(status));
+    }
+
+    #[test]
+    fn a_veto_ends_the_wait_for_a_key_in_use() {
+        let in_use = CONFLICT.with_key_answer(KeyAnswer::InUse);
+        assert_eq!(read(&in_use), Signal::KeyInUse);
+        assert_eq!(read(&in_use.with_veto(Veto::Resend)), Signal::KeyInUse);
+        assert_eq!(read(&in_use.with_veto(Veto::Forbid)), Signal::Forbidden);
+    }
+
+    #[test]
+    fn a_veto_makes_no_success_of_a_refusal_and_no_refusal_of_a_success() {
+        for (status, hoped, forbidden) in [
+            (StatusCode::OK, Signal::Answered(StatusCode::OK), Signal::Answered(StatusCode::OK)),
+            (StatusCode::CONFLICT, Signal::Resendable(StatusCode::CONFLICT), Signal::Answered(StatusCode::CONFLICT)),
+            (StatusCode::BAD_GATEWAY, Signal::Resendable(StatusCode::BAD_GATEWAY), Signal::Forbidden),
+        ] {
+            let facts = AnswerFacts::new(status);
+            assert_eq!(read(&facts.with_veto(Veto::Resend)), hoped, "{status}");
+            assert_eq!(read(&facts.with_veto(Veto::Forbid)), forbidden, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_second_too_early_is_final_and_stays_so_in_between() {
+        let first = TooEarly::Unheard;
+        assert_eq!(read(&TOO_EARLY.with_too_early(first)), Signal::Answered(StatusCode::TOO_EARLY));
+        let second = first.after(Some(StatusCode::TOO_EARLY)).after(Some(StatusCode::SERVICE_UNAVAILABLE)).after(None);
+        assert_eq!(read(&TOO_EARLY.with_too_early(second)), Signal::Final(StatusCode::TOO_EARLY));
+        assert_eq!(read(&BUSY.with_too_early(second)), Signal::Answered(BUSY.status));
+        assert_eq!(first.after(Some(StatusCode::OK)), TooEarly::Unheard);
+    }
+
+    #[test]
+    fn a_final_answer_without_its_body_is_no_result() {
+        let ok = AnswerFacts::new(StatusCode::OK);
+        let lost = |facts: &AnswerFacts| RetryPolicy::DEFAULT.read_without_body(facts);
+        assert_eq!(lost(&ok), Signal::BodyLost(ok.status));
+        assert_eq!(lost(&BUSY.with_verdict(Verdict::Final)), Signal::BodyLost(BUSY.status));
+        assert_eq!(lost(&BUSY), Signal::Answered(BUSY.status));
+        assert_eq!(lost(&ok.with_verdict(Verdict::Resendable)), Signal::Resendable(ok.status));
+    }
+
+    #[test]
+    fn a_wait_for_a_key_in_use_or_with_a_result_concerns_nobody_else() {
+        let concerns = |signal| RetryPolicy::DEFAULT.concerns_others(signal);
+        for signal in [Signal::Answered(BUSY.status), Signal::Resendable(StatusCode::OK), Signal::Forbidden] {
+            assert!(concerns(signal), "{signal:?}");
+        }
+        for signal in [Signal::Answered(StatusCode::OK), Signal::Final(BUSY.status), Signal::BodyLost(StatusCode::OK), Signal::KeyInUse] {
+            assert!(!concerns(signal), "{signal:?}");
         }
     }
 }

@@ -4,12 +4,14 @@ use std::fmt;
 
 use http::StatusCode;
 
+use super::RetryStatuses;
+
 /// What one attempt, or the probe after it, came back with: the fact a decision starts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Signal {
-    /// The server answered; the policy's [`RetryStatuses`](super::RetryStatuses) decide what the status means.
+    /// The server answered; the policy's [`RetryStatuses`] decide what the status means.
     Answered(#[cfg_attr(feature = "serde", serde(with = "super::trace::status"))] StatusCode),
     /// The server answered, and the endpoint (a verdict, a replay marker, a second 425) says that this is the result.
     Final(#[cfg_attr(feature = "serde", serde(with = "super::trace::status"))] StatusCode),
@@ -32,12 +34,10 @@ pub enum Signal {
 impl Signal {
     /// Whether the server says "too much" rather than "something broke": 429 (RFC 6585 §4), 503 (RFC 9110 §15.6.4) and a key in use.
     #[must_use]
-    pub fn is_throttle(self) -> bool {
+    pub const fn is_throttle(self) -> bool {
         match self {
             Self::KeyInUse => true,
-            Self::Answered(status) | Self::Resendable(status) => {
-                matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
-            }
+            Self::Answered(status) | Self::Resendable(status) => RetryStatuses::THROTTLING.contains(status),
             Self::Final(_) | Self::Failed | Self::Broken | Self::BodyLost(_) | Self::Forbidden | Self::ProbedAbsent => false,
         }
     }
