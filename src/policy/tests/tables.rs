@@ -149,10 +149,10 @@ fn where_no_verdict_speaks() -> String {
 }
 
 fn without_body() -> String {
-    let class = |facts: &AnswerFacts| match RetryPolicy::DEFAULT.read(facts) {
-        Signal::Answered(status) if RetryPolicy::DEFAULT.statuses().contains(status) => "Answered, one of the policy's statuses".to_owned(),
-        Signal::Answered(_) => "Answered, any other status".to_owned(),
-        signal => word(signal),
+    let class = |facts: &AnswerFacts| match (meaning(facts).as_str(), class_of(facts)) {
+        ("Answered", Class::Retryable) => "Answered, one of the policy's statuses".to_owned(),
+        ("Answered", Class::OtherError | Class::NoError | Class::SecondTooEarly) => "Answered, any other status".to_owned(),
+        (signal, _) => signal.to_owned(),
     };
     let signals: BTreeSet<String> = all_answers().map(|facts| class(&facts)).collect();
     let mut table = Table::new("with its body", ["without its body".to_owned()]);
