@@ -10,7 +10,7 @@ use http::{HeaderMap, Method, StatusCode};
 use crate::{
     contract::hints::HintSources,
     contract::probe::StatusProbe,
-    policy::{Effect, KeyContract, Lapsed, RetryPolicy, RetryStatuses},
+    policy::{Effect, KeyContract, Lapsed, RetryPolicy, RetryStatuses, Verdict},
 };
 
 /// 5 s: most systems that accept a write show it to a reader within seconds; a probe that looks earlier may miss what will still appear.
@@ -235,16 +235,17 @@ impl Endpoint {
     }
 
     pub(crate) fn effect(&self) -> Effect {
-        match (&self.0.kind, &self.0.probe) {
-            (Kind::Read, _) => Effect::Read,
-            (Kind::IdempotentWrite, _) => Effect::IdempotentWrite,
-            (Kind::KeyedWrite(contract), probe) => Effect::KeyedWrite {
+        let is_probed = self.0.probe.is_some();
+        match &self.0.kind {
+            Kind::Read => Effect::Read,
+            Kind::IdempotentWrite => Effect::IdempotentWrite,
+            Kind::KeyedWrite(contract) => Effect::KeyedWrite {
                 remembered_for: contract.remembered_for(),
-                lapsed: if probe.is_some() { Lapsed::Probe } else { Lapsed::Stop },
+                lapsed: if is_probed { Lapsed::Probe } else { Lapsed::Stop },
             },
-            (Kind::UnprotectedWrite, Some(_)) => Effect::ProbedWrite,
-            (Kind::UnprotectedWrite, None) => Effect::UnprotectedWrite,
-            (Kind::NeverResend, _) => Effect::NeverResend,
+            Kind::UnprotectedWrite if is_probed => Effect::ProbedWrite,
+            Kind::UnprotectedWrite => Effect::UnprotectedWrite,
+            Kind::NeverResend => Effect::NeverResend,
         }
     }
 
@@ -360,18 +361,4 @@ impl fmt::Debug for Answer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Answer").field("status", &self.status).finish_non_exhaustive()
     }
-}
-
-/// What an answer means at an endpoint, in the endpoint's own reading.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Verdict {
-    /// The operation's result, whatever the status.
-    Final,
-    /// Trying again can help, if something protects the effect.
-    Resendable,
-    /// The first copy of a keyed write is still being processed: wait, then send with the same key.
-    KeyInUse,
-    /// The server asks not to be sent this again.
-    Forbidden,
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use http::{HeaderMap, header::AGE};
 use sfv::{BareItem, Item, List, ListEntry, Parser};
 
-use crate::policy::{Hint, InvalidHint, SECOND, decimal, longest_of, server_time};
+use crate::policy::{Hint, InvalidHint, SECOND, Veto, decimal, longest_of, server_time};
 
 /// Which fields of an answer are read as a wait or a veto. `Copy`, `const`.
 ///
@@ -120,17 +120,6 @@ impl Default for HintSources {
     fn default() -> Self {
         Self::STANDARD
     }
-}
-
-/// What a server says about sending a request again. Of contradicting fields the greater, [`Veto::Forbid`], counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[expect(clippy::exhaustive_enums, reason = "the fields say true or false")]
-pub enum Veto {
-    /// Sending again can help. A hint, no protection: an unprotected write stays unsent.
-    Resend,
-    /// Sending again cannot help.
-    Forbid,
 }
 
 /// From here on, the first second of 2024, a number of seconds is a Unix time: nobody is told to wait for 54 years.

@@ -16,9 +16,9 @@ use std::time::Duration;
 use http::{HeaderName, StatusCode, header::RETRY_AFTER};
 
 use crate::{
-    contract::endpoint::{Answer, Endpoint, Verdict},
+    contract::endpoint::{Answer, Endpoint},
     contract::hints::HintSources,
-    policy::{KeyContract, KeyFormat, Replays},
+    policy::{KeyContract, KeyFormat, Replays, Verdict},
 };
 
 const HOUR: Duration = Duration::from_secs(60 * 60);

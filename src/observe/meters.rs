@@ -15,8 +15,8 @@ use super::{
 };
 use crate::{
     outcome::facts::AttemptFacts,
-    outcome::report::{Outcome, ProbeRecord},
-    policy::{Evidence, ResendPermit, StopReason},
+    outcome::report::ProbeRecord,
+    policy::{Evidence, Outcome, ResendPermit, StopReason},
     request::origin::Origin,
     response::drain::Drained,
 };

@@ -33,8 +33,8 @@ pub use observer::{Decided, Observer};
 
 use crate::{
     outcome::facts::AttemptFacts,
-    outcome::report::{AttemptRecord, Outcome, ProbeRecord, RetryReport},
-    policy::{Decision, Evidence, IdempotencyKey, ResendPermit, Situation, StopReason},
+    outcome::report::{AttemptRecord, ProbeRecord, RetryReport},
+    policy::{Decision, Evidence, IdempotencyKey, Outcome, ResendPermit, Situation, StopReason},
     request::correlation::CorrelationId,
     request::deadline::Deadline,
     request::origin::Origin,

@@ -5,8 +5,8 @@
 use http::{Method, StatusCode};
 
 use crate::{
-    outcome::report::{Found, Outcome},
-    policy::{Evidence, ResendReason, Signal, StopReason},
+    outcome::report::Found,
+    policy::{Evidence, Outcome, ResendReason, Signal, StopReason},
     proof::cause::Cause,
     response::drain::Drained,
 };
@@ -241,6 +241,7 @@ pub(super) const fn drained(drained: Drained) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::every_variant;
 
     const TABLE: &str = include_str!("../../docs/telemetry.md");
     const INCIDENT: &str = include_str!("../../docs/reading-an-incident.md");
@@ -279,47 +280,37 @@ mod tests {
 
     #[test]
     fn words_are_the_names_of_the_variants() {
-        use StopReason as Stop;
-        let stops = [
-            Stop::AnswerIsFinal,
-            Stop::MayHaveHappened,
-            Stop::AttemptsSpent,
-            Stop::DeadlineTooNear,
-            Stop::WindowClosed,
-            Stop::BudgetSpent,
-            Stop::KeyExpired,
-            Stop::BodyConsumed,
-            Stop::ProbeUndecided,
-            Stop::UnreadableHint,
-            Stop::ServerForbade,
-            Stop::Broken,
-            Stop::Misused,
-            Stop::Disabled,
-        ];
-        for reason in stops {
+        for reason in StopReason::ALL {
             assert_eq!(stop(reason), format!("{reason:?}"));
         }
-        use ResendReason::{EffectRepeatable, KeyDeduplicates, ProbeFoundNothing, ProvenUnprocessed};
-        for reason in [ProvenUnprocessed, EffectRepeatable, KeyDeduplicates, ProbeFoundNothing] {
+        for reason in every_variant!(ResendReason { ProvenUnprocessed, EffectRepeatable, KeyDeduplicates, ProbeFoundNothing }) {
             assert_eq!(resend(reason), format!("{reason:?}"));
         }
-        use Outcome::{Answered, AnsweredAfterUnknown, Reconciled, Unknown, Unprocessed};
-        for known in [Answered, AnsweredAfterUnknown, Reconciled, Unprocessed, Unknown] {
+        for known in every_variant!(Outcome { Answered, AnsweredAfterUnknown, Reconciled, Unprocessed, Unknown }) {
             assert_eq!(outcome(known), format!("{known:?}"));
         }
-        for verdict in [Found::Applied, Found::Absent, Found::InProgress, Found::Undecided] {
+        for verdict in every_variant!(Found { Applied, Absent, InProgress, Undecided }) {
             assert_eq!(found(verdict), format!("{verdict:?}"));
         }
-        for result in [Drained::Whole, Drained::TooLong, Drained::TooSlow, Drained::Broken, Drained::NotNeeded] {
+        for result in every_variant!(Drained { Whole, TooLong, TooSlow, Broken, NotNeeded }) {
             assert_eq!(drained(result), format!("{result:?}"));
         }
-        for proof in [Evidence::Unprocessed, Evidence::Unknown] {
+        for proof in every_variant!(Evidence { Unprocessed, Unknown }) {
             assert_eq!(evidence(proof), format!("{proof:?}"));
         }
         let status = StatusCode::OK;
-        let answers = [Signal::Answered(status), Signal::Final(status), Signal::Resendable(status), Signal::BodyLost(status)];
-        let others = [Signal::KeyInUse, Signal::Failed, Signal::Broken, Signal::Forbidden, Signal::ProbedAbsent];
-        for came_back in answers.into_iter().chain(others) {
+        let signals = every_variant!(Signal {
+            Answered => Signal::Answered(status),
+            Final => Signal::Final(status),
+            Resendable => Signal::Resendable(status),
+            KeyInUse => Signal::KeyInUse,
+            Failed => Signal::Failed,
+            Broken => Signal::Broken,
+            BodyLost => Signal::BodyLost(status),
+            Forbidden => Signal::Forbidden,
+            ProbedAbsent => Signal::ProbedAbsent,
+        });
+        for came_back in signals {
             assert_eq!(signal(came_back), format!("{came_back:?}").trim_end_matches("(200)"));
         }
     }

@@ -11,12 +11,11 @@ use reqwest_middleware::{Error, Next};
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
-    contract::endpoint::{Answer, Endpoint, Verdict},
-    contract::hints::Veto,
+    contract::endpoint::{Answer, Endpoint},
     operation::plan::Plan,
     operation::supply::Outgoing,
     outcome::facts::AttemptFacts,
-    policy::{Evidence, KeyAnswer, Signal},
+    policy::{AnswerFacts, Evidence, Signal, TooEarly},
     proof::cause::{Cause, TimeLimit},
     proof::errors,
     proof::witness::SendSlot,
@@ -45,15 +44,6 @@ pub(crate) enum Held {
     BodyLost(Result<reqwest::Error, TimeLimit>),
     /// The request could not be supplied once more.
     Unsupplied(Box<dyn StdError + Send + Sync>),
-}
-
-/// What the answers before this one said.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TooEarly {
-    /// None of them was a 425.
-    Unheard,
-    /// One was. RFC 8470 §5.2 allows one automatic repeat, so the next one is final.
-    Heard,
 }
 
 /// Sends once. The attempt gets the shorter of its own limit and the time left, and its own clone of the extensions.
@@ -129,21 +119,18 @@ impl Attempt {
         };
         match read {
             Read::Whole { response, body } => {
-                (self.facts.signal, self.facts.key_answer) = meaning(plan, status, response.headers(), Some(&body), too_early);
+                let facts = facts(plan, status, response.headers(), Some(&body), too_early);
+                (self.facts.signal, self.facts.key_answer) = (plan.policy.read(&facts), facts.key_answer);
                 self.held = Held::Response(response);
             }
             Read::TooLong(response) => {
-                (self.facts.signal, self.facts.key_answer) = meaning(plan, status, response.headers(), None, too_early);
+                let facts = facts(plan, status, response.headers(), None, too_early);
+                (self.facts.signal, self.facts.key_answer) = (plan.policy.read(&facts), facts.key_answer);
                 self.held = Held::Response(response);
             }
             Read::Lost(lost) => {
-                let (signal, key_answer) = meaning(plan, status, &lost.head.headers, None, too_early);
-                self.facts.key_answer = key_answer;
-                self.facts.signal = match signal {
-                    Signal::Final(status) => Signal::BodyLost(status),
-                    Signal::Answered(status) if !plan.policy.statuses().contains(status) => Signal::BodyLost(status),
-                    open => open,
-                };
+                let facts = facts(plan, status, &lost.head.headers, None, too_early);
+                (self.facts.signal, self.facts.key_answer) = (plan.policy.read_without_body(&facts), facts.key_answer);
                 self.waits_from = Instant::now();
                 (self.facts.cause, self.held) = match (lost.loss, lost.error) {
                     (Loss::Transport, Some(error)) => (Cause::BodyLost, Held::BodyLost(Ok(error))),
@@ -175,39 +162,16 @@ impl Attempt {
     }
 }
 
-/// What an answer means here: the replay marker first, then the endpoint's verdict, then its key contract, then the
-/// server's veto, last the policy's statuses. A veto also ends the wait for a key in use: the server knows what would come of it.
-fn meaning(
-    plan: &Plan<'_>,
-    status: StatusCode,
-    headers: &HeaderMap,
-    body: Option<&[u8]>,
-    too_early: TooEarly,
-) -> (Signal, Option<KeyAnswer>) {
+/// What there is to know about an answer, for the policy to say what it means.
+fn facts(plan: &Plan<'_>, status: StatusCode, headers: &HeaderMap, body: Option<&[u8]>, too_early: TooEarly) -> AnswerFacts {
     let endpoint = plan.endpoint.as_ref();
-    let key_answer = endpoint.and_then(Endpoint::contract).and_then(|contract| contract.answer(status, headers));
-    let verdict = || endpoint.and_then(|endpoint| endpoint.classify(&Answer::new(status, headers, body)));
-    let veto = || plan.hints.veto(headers);
-    let signal = match key_answer {
-        Some(KeyAnswer::Replayed) => Signal::Final(status),
-        Some(KeyAnswer::InUse | KeyAnswer::Mismatch) | None => match (verdict(), key_answer) {
-            (Some(Verdict::Final), _) => Signal::Final(status),
-            (Some(Verdict::Resendable), _) => Signal::Resendable(status),
-            (Some(Verdict::KeyInUse), _) => Signal::KeyInUse,
-            (Some(Verdict::Forbidden), _) => Signal::Forbidden,
-            (None, Some(KeyAnswer::InUse)) if veto() == Some(Veto::Forbid) => Signal::Forbidden,
-            (None, Some(KeyAnswer::InUse)) => Signal::KeyInUse,
-            (None, Some(KeyAnswer::Mismatch)) => Signal::Final(status),
-            (None, None) if status == StatusCode::TOO_EARLY && too_early == TooEarly::Heard => Signal::Final(status),
-            (None, _) => match veto() {
-                // A veto speaks about failures: it makes no success out of a refusal, and no refusal out of a success.
-                Some(Veto::Forbid) if plan.policy.statuses().contains(status) => Signal::Forbidden,
-                Some(Veto::Resend) if status.is_client_error() || status.is_server_error() => Signal::Resendable(status),
-                Some(Veto::Forbid | Veto::Resend) | None => Signal::Answered(status),
-            },
-        },
-    };
-    (signal, key_answer)
+    AnswerFacts {
+        status,
+        key_answer: endpoint.and_then(Endpoint::contract).and_then(|contract| contract.answer(status, headers)),
+        verdict: endpoint.and_then(|endpoint| endpoint.classify(&Answer::new(status, headers, body))),
+        veto: plan.hints.veto(headers),
+        too_early,
+    }
 }
 
 /// What an answer that refuses the request proves. Where nobody counted redirects, an answer from the network proves nothing, not even one

@@ -124,7 +124,7 @@ impl<'a> Plan<'a> {
 
     /// Whether any attempt can follow the first.
     pub(crate) fn may_resend(&self) -> bool {
-        self.policy.attempts() > 1 && self.effect != Effect::NeverResend
+        self.policy.attempts() > 1 && self.effect.allows_resends()
     }
 
     /// Strictly opt-in, and nothing named the request: only its slot is told.

@@ -4,6 +4,8 @@
 use std::{fmt, time::Duration};
 
 use super::Effect;
+#[cfg(test)]
+use super::every_variant;
 
 /// What to do next. The loop obeys; it holds no opinion of its own.
 #[derive(Debug, PartialEq, Eq)]
@@ -75,15 +77,9 @@ impl ResendPermit {
     /// when the server has forgotten it.
     #[must_use]
     pub fn still_holds(&self, effect: Effect, key_age: Duration) -> bool {
-        match (self.reason, effect) {
-            (ResendReason::KeyDeduplicates, Effect::KeyedWrite { remembered_for, .. }) => key_age < remembered_for,
-            (
-                ResendReason::KeyDeduplicates
-                | ResendReason::ProvenUnprocessed
-                | ResendReason::EffectRepeatable
-                | ResendReason::ProbeFoundNothing,
-                _,
-            ) => true,
+        match self.reason {
+            ResendReason::KeyDeduplicates => !effect.key_has_lapsed(key_age),
+            ResendReason::ProvenUnprocessed | ResendReason::EffectRepeatable | ResendReason::ProbeFoundNothing => true,
         }
     }
 }
@@ -136,6 +132,26 @@ pub enum StopReason {
     Misused,
     /// The caller forbade resends for this request.
     Disabled,
+}
+
+#[cfg(test)]
+impl StopReason {
+    pub(crate) const ALL: [Self; 14] = every_variant!(StopReason {
+        AnswerIsFinal,
+        MayHaveHappened,
+        AttemptsSpent,
+        DeadlineTooNear,
+        WindowClosed,
+        BudgetSpent,
+        KeyExpired,
+        BodyConsumed,
+        ProbeUndecided,
+        UnreadableHint,
+        ServerForbade,
+        Broken,
+        Misused,
+        Disabled,
+    });
 }
 
 impl fmt::Display for ResendReason {

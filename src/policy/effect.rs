@@ -56,7 +56,29 @@ impl Effect {
     /// Whether the operation changes anything when it is sent once.
     #[must_use]
     pub const fn is_write(self) -> bool {
-        !matches!(self, Self::Read)
+        match self {
+            Self::Read => false,
+            Self::IdempotentWrite | Self::KeyedWrite { .. } | Self::ProbedWrite | Self::UnprotectedWrite | Self::NeverResend => true,
+        }
+    }
+
+    /// Whether there is anything after which the operation may be sent again.
+    #[must_use]
+    pub const fn allows_resends(self) -> bool {
+        match self {
+            Self::Read | Self::IdempotentWrite | Self::KeyedWrite { .. } | Self::ProbedWrite | Self::UnprotectedWrite => true,
+            Self::NeverResend => false,
+        }
+    }
+
+    /// Whether the server may have forgotten a key of this age. An effect without a key has none to
+    /// forget.
+    #[must_use]
+    pub fn key_has_lapsed(self, key_age: Duration) -> bool {
+        match self {
+            Self::KeyedWrite { remembered_for, .. } => key_age >= remembered_for,
+            Self::Read | Self::IdempotentWrite | Self::ProbedWrite | Self::UnprotectedWrite | Self::NeverResend => false,
+        }
     }
 }
 

@@ -4,7 +4,10 @@ use std::{fmt, time::Duration};
 
 use http::StatusCode;
 
-use super::{Backoff, Decision, Draw, Effect, Evidence, HintSpread, Lapsed, RetryPolicy, Signal, Situation, UnreadableHint};
+use super::{
+    Backoff, Decision, Draw, Effect, Evidence, HintSpread, Lapsed, RetryPolicy, RetryStatuses, Signal, Situation, UnreadableHint,
+    every_variant,
+};
 
 /// What a policy would do, as a table: made by [`RetryPolicy::explain`], printed with `{}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,18 +37,19 @@ impl RetryPolicy {
 const REMEMBERED_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The rows: name, effect, age of the key.
-const ROWS: [(&str, Effect, Duration); 8] = [
-    ("Read", Effect::Read, Duration::ZERO),
-    ("IdempotentWrite", Effect::IdempotentWrite, Duration::ZERO),
-    ("KeyedWrite", KEYED, Duration::ZERO),
-    ("KeyedWrite, key lapsed", KEYED, REMEMBERED_FOR),
-    ("  with a probe", Effect::KeyedWrite { remembered_for: REMEMBERED_FOR, lapsed: Lapsed::Probe }, REMEMBERED_FOR),
-    ("ProbedWrite", Effect::ProbedWrite, Duration::ZERO),
-    ("UnprotectedWrite", Effect::UnprotectedWrite, Duration::ZERO),
-    ("NeverResend", Effect::NeverResend, Duration::ZERO),
-];
+pub(super) const ROWS: [(&str, Effect, Duration); 8] = every_variant!(Effect {
+    Read => ("Read", Effect::Read, Duration::ZERO),
+    IdempotentWrite => ("IdempotentWrite", Effect::IdempotentWrite, Duration::ZERO),
+    KeyedWrite => ("KeyedWrite", KEYED, Duration::ZERO),
+    KeyedWrite => ("KeyedWrite, key lapsed", KEYED, REMEMBERED_FOR),
+    KeyedWrite => ("KeyedWrite, key lapsed, probed", KEYED_AND_PROBED, REMEMBERED_FOR),
+    ProbedWrite => ("ProbedWrite", Effect::ProbedWrite, Duration::ZERO),
+    UnprotectedWrite => ("UnprotectedWrite", Effect::UnprotectedWrite, Duration::ZERO),
+    NeverResend => ("NeverResend", Effect::NeverResend, Duration::ZERO),
+});
 
 const KEYED: Effect = Effect::KeyedWrite { remembered_for: REMEMBERED_FOR, lapsed: Lapsed::Stop };
+const KEYED_AND_PROBED: Effect = Effect::KeyedWrite { remembered_for: REMEMBERED_FOR, lapsed: Lapsed::Probe };
 
 const COLUMNS: [&str; 7] = ["effect", "retryable status", "proven unprocessed", "failed, unknown", "body lost", "KeyInUse", "ProbedAbsent"];
 
@@ -113,7 +117,9 @@ impl Explanation {
         }
         write!(f, "; with one none starts with less than {:?} left", policy.least_attempt())?;
         write!(f, "\npauses: {}", Schedule(policy.backoff(), policy.attempts()))?;
-        write!(f, "\n  after 429, 503 and KeyInUse: {}", Schedule(policy.throttle_backoff(), policy.attempts()))?;
+        let throttling: Vec<String> = RetryStatuses::THROTTLING.iter().map(|status| status.as_str().to_owned()).collect();
+        let schedule = Schedule(policy.throttle_backoff(), policy.attempts());
+        write!(f, "\n  after {} and KeyInUse: {schedule}", throttling.join(", "))?;
         f.write_str(match policy.hint_spread() {
             HintSpread::Jittered => "\na wait that the server asks for: never shortened, spread upward",
             HintSpread::Exact => "\na wait that the server asks for: never shortened, as long as asked",
@@ -160,7 +166,7 @@ impl fmt::Display for Schedule {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Jitter, RetryStatuses};
+    use super::super::Jitter;
     use super::*;
 
     fn row(table: &str, name: &str) -> Vec<String> {
@@ -179,7 +185,10 @@ mod tests {
         assert_eq!(row(&table, "KeyedWrite "), [keyed, unprocessed, keyed, keyed, keyed, "resend ProbeFoundNothing"]);
         let expired = "stop KeyExpired";
         assert_eq!(row(&table, "KeyedWrite, key lapsed"), [expired, unprocessed, expired, "return", expired, "resend ProbeFoundNothing"]);
-        assert_eq!(row(&table, "  with a probe"), ["probe", unprocessed, "probe", "return", "probe", "resend ProbeFoundNothing"]);
+        assert_eq!(
+            row(&table, "KeyedWrite, key lapsed, probed"),
+            ["probe", unprocessed, "probe", "return", "probe", "resend ProbeFoundNothing"]
+        );
         assert_eq!(row(&table, "ProbedWrite"), ["probe", unprocessed, "probe", "return", "return", "resend ProbeFoundNothing"]);
         let may = "stop MayHaveHappened";
         assert_eq!(row(&table, "UnprotectedWrite"), [may, unprocessed, may, "return", "return", may]);

@@ -26,14 +26,21 @@ pub mod defaults;
 mod effect;
 mod explain;
 mod key;
+mod outcome;
 mod protection;
+mod reading;
 mod retry_after;
 mod signal;
 mod situation;
+mod statuses;
 mod throttle;
 #[cfg(feature = "serde")]
 mod trace;
+mod variants;
 mod window;
+
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
@@ -43,12 +50,17 @@ pub use decision::{Decision, ResendPermit, ResendReason, StopReason};
 pub use effect::{Effect, Lapsed};
 pub use explain::Explanation;
 pub use key::{IdempotencyKey, InvalidKey, KeyAnswer, KeyContract, KeyFormat, KeyScope, KeySource, Replays};
+pub use outcome::{Ending, History, LastAnswer, Outcome};
+pub use reading::{AnswerFacts, TooEarly, Verdict, Veto};
 pub use retry_after::{Hint, InvalidHint};
 #[cfg(feature = "middleware")]
 pub(crate) use retry_after::{SECOND, decimal, longest_of, server_time};
-pub use signal::{Evidence, RetryStatuses, Signal};
+pub use signal::{Evidence, Signal};
 pub use situation::{BodySupply, Situation};
+pub use statuses::RetryStatuses;
 pub use throttle::{AdaptiveLimits, AdaptiveThrottle};
+
+pub(crate) use variants::every_variant;
 
 use protection::{Key, Occasion, Protection, protect};
 
@@ -197,7 +209,7 @@ impl RetryPolicy {
             Protection::Return => Decision::Return,
             Protection::Stop(reason) => Decision::Stop(reason),
             Protection::Probe => self.probe(situation),
-            Protection::Resend(reason) => self.resend(situation, occasion, reason),
+            Protection::Resend(_) => self.resend(situation, occasion),
         }
     }
 
@@ -210,6 +222,14 @@ impl RetryPolicy {
         let room = self.room(elapsed, time_left)?;
         let pause = wait.saturating_add(draw.of((wait / 4).min(room.longest.saturating_sub(wait))));
         if room.holds(pause) { Ok(pause) } else { Err(room.limit) }
+    }
+
+    /// Whether an attempt is still worth sending after a pause that may have taken longer than planned.
+    ///
+    /// # Errors
+    /// [`StopReason::DeadlineTooNear`]: less time is left than an attempt needs.
+    pub fn still_worth_sending(&self, time_left: Duration) -> Result<(), StopReason> {
+        if time_left.is_zero() || time_left < self.least_attempt { Err(StopReason::DeadlineTooNear) } else { Ok(()) }
     }
 
     /// Step 1: a final signal is settled at once; a hint never makes a status retryable.
@@ -231,7 +251,7 @@ impl RetryPolicy {
     }
 
     /// Steps 3 and 4 for a resend that something protects.
-    fn resend(&self, situation: &Situation, occasion: Occasion, reason: ResendReason) -> Decision {
+    fn resend(&self, situation: &Situation, occasion: Occasion) -> Decision {
         if situation.body == BodySupply::Consumed {
             return Decision::Stop(StopReason::BodyConsumed);
         }
@@ -242,7 +262,9 @@ impl RetryPolicy {
             Ok(pauses) => pauses,
             Err(reason) => return Decision::Stop(reason),
         };
-        match self.protect_at_arrival(situation, occasion, reason, pause) {
+        // The server may have forgotten the key by the time the resend arrives.
+        let key_age = situation.key_age.saturating_add(pause).saturating_add(self.least_attempt);
+        match protect(situation.effect, Key::of_age(key_age, situation.effect), occasion) {
             Protection::Resend(reason) => Decision::Resend(ResendPermit::new(pause, backoff, reason)),
             Protection::Probe => self.probe(situation),
             Protection::Return => Decision::Return,
@@ -262,54 +284,45 @@ impl RetryPolicy {
         }
     }
 
-    /// Asks the table once more if the key may be forgotten by the time the resend has arrived.
-    fn protect_at_arrival(&self, situation: &Situation, occasion: Occasion, reason: ResendReason, pause: Duration) -> Protection {
-        let arrival = situation.key_age.saturating_add(pause).saturating_add(self.least_attempt);
-        match situation.effect {
-            Effect::KeyedWrite { remembered_for, .. } if arrival >= remembered_for => protect(situation.effect, Key::Lapsed, occasion),
-            Effect::KeyedWrite { .. }
-            | Effect::Read
-            | Effect::IdempotentWrite
-            | Effect::ProbedWrite
-            | Effect::UnprotectedWrite
-            | Effect::NeverResend => Protection::Resend(reason),
-        }
-    }
-
     /// Step 4: the pause and the backoff it was drawn from, or the limit that it would break. A hint is never shortened.
     fn pause(&self, situation: &Situation, waits: u32) -> Result<(Duration, Duration), StopReason> {
-        let hint = match (situation.hint, self.unreadable_hint) {
-            (Some(Ok(hint)), _) => Some(hint),
-            (Some(Err(_)), UnreadableHint::Stop) => return Err(StopReason::UnreadableHint),
-            (Some(Err(_)), UnreadableHint::UseBackoff) | (None, _) => None,
+        let hint = match situation.hint {
+            None => None,
+            Some(Ok(hint)) => Some(hint),
+            Some(Err(InvalidHint)) => match self.unreadable_hint {
+                UnreadableHint::Stop => return Err(StopReason::UnreadableHint),
+                UnreadableHint::UseBackoff => None,
+            },
         };
         let room = self.room(situation.elapsed, situation.time_left)?;
-        // The probe already waited for what the attempt before it asked.
-        let schedule = match situation.signal {
-            Signal::ProbedAbsent => Backoff::doubling(Duration::ZERO, Duration::ZERO),
-            signal if signal.is_throttle() => self.throttle_backoff,
-            Signal::Answered(_)
-            | Signal::Final(_)
-            | Signal::Resendable(_)
-            | Signal::KeyInUse
-            | Signal::Failed
-            | Signal::Broken
-            | Signal::BodyLost(_)
-            | Signal::Forbidden => self.backoff,
-        };
+        let schedule = self.schedule(situation.signal);
         let backoff = schedule.bound(waits);
         let jittered = schedule.pause(waits, situation.draw);
-        let pause = match (hint, self.hint_spread) {
-            (None, _) => jittered,
-            (Some(hint), HintSpread::Exact) => jittered.max(hint),
-            (Some(hint), HintSpread::Jittered) => {
-                let least = schedule.least(backoff);
-                let floor = hint.max(least);
-                let spread = backoff.saturating_sub(least).max(hint / 4);
-                floor.saturating_add(situation.draw.of(spread.min(room.longest.saturating_sub(floor))))
-            }
+        let pause = match hint {
+            None => jittered,
+            Some(hint) => match self.hint_spread {
+                HintSpread::Exact => jittered.max(hint),
+                HintSpread::Jittered => {
+                    let least = schedule.least(backoff);
+                    let floor = hint.max(least);
+                    let spread = backoff.saturating_sub(least).max(hint / 4);
+                    floor.saturating_add(situation.draw.of(spread.min(room.longest.saturating_sub(floor))))
+                }
+            },
         };
         if room.holds(pause) { Ok((pause, backoff)) } else { Err(room.limit) }
+    }
+
+    /// The backoff after this signal.
+    fn schedule(&self, signal: Signal) -> Backoff {
+        if signal == Signal::ProbedAbsent {
+            // The probe already waited for what the attempt before it asked.
+            Backoff::doubling(Duration::ZERO, Duration::ZERO)
+        } else if signal.is_throttle() {
+            self.throttle_backoff
+        } else {
+            self.backoff
+        }
     }
 
     /// How long the next pause may be, and which limit says so. Exactly one of deadline and window applies.

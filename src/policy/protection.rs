@@ -3,6 +3,8 @@
 //! Rows are effects, columns are occasions; the README shows the same table and a test compares the two. There is no `_` arm, so a
 //! new effect or occasion does not compile until somebody has thought about it.
 
+use std::time::Duration;
+
 use super::{Effect, Lapsed, ResendReason, StopReason};
 
 /// What there is to decide about, once the signal is known not to be final.
@@ -27,6 +29,12 @@ pub(super) enum Occasion {
 pub(super) enum Key {
     Remembered,
     Lapsed,
+}
+
+impl Key {
+    pub(super) fn of_age(age: Duration, effect: Effect) -> Self {
+        if effect.key_has_lapsed(age) { Self::Lapsed } else { Self::Remembered }
+    }
 }
 
 /// What protects the world from a second copy.

@@ -44,9 +44,8 @@ const DECISION_TABLES: &[&str] = &[
 ];
 
 /// Matches in those files that may say "all others", each with its reason.
-const EXCUSED: &[(&str, &str, &str)] = &[
-    ("policy/effect.rs", "of_method", "methods are an open set, and whatever is unknown is the worst"),
-];
+const EXCUSED: &[(&str, &str, &str)] =
+    &[("policy/effect.rs", "of_method", "methods are an open set, and whatever is unknown is the worst")];
 
 #[test]
 fn a_room_names_only_the_rooms_below_it() {
@@ -107,7 +106,19 @@ fn the_engine_asks_no_clock_and_nothing_outside() {
     let read = Crate::read();
     for module in engine(&read) {
         assert!(!module.waits(), "{} waits", module.file);
-        let effects = ["std::net", "std::fs", "std::env", "std::thread", "std::io::stdout", "std::io::stderr", "Instant::now", "SystemTime::now", "println", "eprintln", "dbg"];
+        let effects = [
+            "std::net",
+            "std::fs",
+            "std::env",
+            "std::thread",
+            "std::io::stdout",
+            "std::io::stderr",
+            "Instant::now",
+            "SystemTime::now",
+            "println",
+            "eprintln",
+            "dbg",
+        ];
         let written = module.written_paths();
         let found: Vec<_> = written.iter().filter(|path| effects.iter().any(|effect| names(path, effect))).collect();
         assert!(found.is_empty(), "{} names {found:?}", module.file);
@@ -145,9 +156,8 @@ fn only_observe_speaks_to_tracing_and_metrics() {
 #[test]
 fn nothing_is_spawned_outside_of_the_test_servers() {
     let read = Crate::read();
-    let spawns = |module: &&Module| {
-        module.called_methods().contains("spawn") || module.written_paths().iter().any(|path| path.ends_with("spawn"))
-    };
+    let spawns =
+        |module: &&Module| module.called_methods().contains("spawn") || module.written_paths().iter().any(|path| path.ends_with("spawn"));
     let spawning: Vec<_> = read.modules.values().filter(spawns).map(|module| module.file.as_str()).collect();
     assert!(spawning.iter().all(|file| file.starts_with("testing/")), "{spawning:?}");
 }

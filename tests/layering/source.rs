@@ -145,9 +145,7 @@ impl Module {
     }
 
     fn absolute(&self, path: &[String]) -> Option<Vec<String>> {
-        let inner = |name: &String| {
-            self.items.iter().any(|item| matches!(item, Item::Mod(module) if module.ident == name))
-        };
+        let inner = |name: &String| self.items.iter().any(|item| matches!(item, Item::Mod(module) if module.ident == name));
         match path.first()?.as_str() {
             "crate" => Some(path[1..].to_vec()),
             "self" => Some([self.path.as_slice(), &path[1..]].concat()),

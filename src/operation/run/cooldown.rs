@@ -5,12 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use super::{Run, pausing::reach};
-use crate::{
-    operation::attempt::Attempt,
-    policy::{Signal, StopReason},
-    request::deadline::HORIZON,
-    shared::cooldown::HoldsBack,
-};
+use crate::{operation::attempt::Attempt, policy::StopReason, request::deadline::HORIZON, shared::cooldown::HoldsBack};
 
 impl Run<'_> {
     /// Waits out what others were told meanwhile, as far as it fits.
@@ -26,16 +21,12 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Tells the others of its scope what this operation was told. A wait for a key in use concerns nobody else.
+    /// Tells the others of its scope what this operation was told, as far as it concerns them.
     pub(super) fn share(&self, attempt: &Attempt, hint: Duration) {
-        let concerns_all = match attempt.facts.signal {
-            Signal::Answered(status) => self.plan.policy.statuses().contains(status),
-            Signal::Resendable(_) | Signal::Forbidden => true,
-            Signal::Final(_) | Signal::KeyInUse | Signal::Failed | Signal::Broken | Signal::BodyLost(_) | Signal::ProbedAbsent => false,
-        };
-        // Forever is a wait, too.
+        let concerns_others = self.plan.policy.concerns_others(attempt.facts.signal);
+        // A wait without end is a wait as well.
         let until = attempt.facts.ended.checked_add(hint.min(HORIZON));
-        if let (true, Some(place), Some(until)) = (concerns_all, self.plan.cooldown, until) {
+        if let (true, Some(place), Some(until)) = (concerns_others, self.plan.cooldown, until) {
             place.note(until);
         }
     }

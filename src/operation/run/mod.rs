@@ -15,19 +15,19 @@ mod situation;
 
 use std::{mem, pin::pin, time::Duration};
 
-use http::{Extensions, Method, StatusCode};
+use http::{Extensions, Method};
 use reqwest::{Request, Response, Url};
 use reqwest_middleware::{Next, Result};
 use tokio::time::Instant;
 
 use crate::{
     observe::{Telemetry, Watched},
-    operation::attempt::{self, Attempt, Held, TooEarly},
+    operation::attempt::{self, Attempt, Held},
     operation::key::OperationKey,
     operation::plan::Plan,
     operation::supply::{Outgoing, Supply},
     outcome::report::{AttemptRecord, ProbeRecord},
-    policy::{Decision, Evidence, Signal, StopReason},
+    policy::{Decision, Evidence, Signal, StopReason, TooEarly},
     request::deadline::Deadline,
 };
 
@@ -151,9 +151,7 @@ impl<'a> Run<'a> {
         let attempt = attempt::send(self.plan, outgoing, self.extensions, self.next.clone(), self.sending_until, self.too_early).await;
         self.evidence = self.evidence.max(attempt.facts.evidence);
         self.watched.attempted(&attempt.facts, self.evidence, self.sending_until);
-        if attempt.facts.status == Some(StatusCode::TOO_EARLY) {
-            self.too_early = TooEarly::Heard;
-        }
+        self.too_early = self.too_early.after(attempt.facts.status);
         if let Some(Ok(hint)) = attempt.facts.hint {
             self.hint = Some(hint);
             self.share(&attempt, hint);

@@ -27,8 +27,7 @@ impl Run<'_> {
         }
         sleep_until(until).await;
         self.cool_down(HoldsBack::Resends).await.map_err(|held_back| held_back.limit)?;
-        let left = self.sending_until.time_left();
-        if left.is_zero() || left < self.plan.policy.least_attempt() { Err(StopReason::DeadlineTooNear) } else { Ok(()) }
+        self.plan.policy.still_worth_sending(self.sending_until.time_left())
     }
 }
 

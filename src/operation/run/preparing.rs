@@ -21,7 +21,7 @@ impl Run<'_> {
         }
         if self.plan.cooldown.is_some() {
             Box::pin(self.cool_down(HoldsBack::FirstSendsToo)).await.map_err(Unsent::HeldBack)?;
-            if self.plan.key.as_ref().is_some_and(OperationKey::was_used_before) && self.key_has_lapsed() {
+            if self.plan.key.as_ref().is_some_and(OperationKey::was_used_before) && self.plan.effect.key_has_lapsed(self.key_age()) {
                 return Err(Unsent::Misused(Misuse::KeyExpired));
             }
         }

@@ -6,8 +6,8 @@ use super::Run;
 use crate::{
     contract::endpoint::Endpoint,
     operation::attempt::Attempt,
-    outcome::report::{AttemptRecord, Outcome, Record, RetryReport},
-    policy::{Decision, KeyAnswer, Situation, StopReason},
+    outcome::report::{AttemptRecord, Record, RetryReport},
+    policy::{Decision, KeyAnswer, Outcome, Situation, StopReason},
     request::origin::Origin,
 };
 

@@ -5,7 +5,7 @@
 
 use std::{mem, time::Duration};
 
-use http::{Extensions, StatusCode};
+use http::Extensions;
 use reqwest::{Request, Response};
 use reqwest_middleware::{Error, Result};
 use tokio::time::Instant;
@@ -17,8 +17,8 @@ use crate::{
     operation::attempt::{Attempt, Held},
     operation::supply::Supply,
     outcome::error::{Failure, FailureSource, Misuse, RetryError},
-    outcome::report::{Outcome, Record, ReportSlot, RetryReport},
-    policy::{Evidence, IdempotencyKey, KeyAnswer, Signal, StopReason},
+    outcome::report::{Record, ReportSlot, RetryReport},
+    policy::{Ending, Evidence, History, IdempotencyKey, KeyAnswer, LastAnswer, Outcome, Signal, StopReason},
     proof::cause::TimeLimit,
     request::origin::Origin,
     response::body,
@@ -50,14 +50,15 @@ impl Run<'_> {
 
     /// The probe found the operation applied: its response is the answer.
     pub(super) fn reconciled(mut self, attempt: Attempt, response: Response) -> Result<Response> {
-        let report = self.report(&attempt, StopReason::AnswerIsFinal, Outcome::Reconciled);
-        self.ended(StopReason::AnswerIsFinal, Outcome::Reconciled, Some(&attempt), Some(&report));
+        let outcome = self.outcome(StopReason::AnswerIsFinal, LastAnswer::Probe, None);
+        let report = self.report(&attempt, StopReason::AnswerIsFinal, outcome);
+        self.ended(StopReason::AnswerIsFinal, outcome, Some(&attempt), Some(&report));
         self.hand_back(attempt.extensions, response, Some(report), Shown::Everywhere)
     }
 
     /// Every cell of the results table.
     fn finish(mut self, mut attempt: Attempt, reason: StopReason) -> Result<Response> {
-        let outcome = self.outcome(&attempt, reason);
+        let outcome = self.outcome(reason, attempt.facts.status.map_or(LastAnswer::None, LastAnswer::Server), attempt.facts.key_answer);
         let told = !self.attempts.is_empty();
         let uneventful = self.sends <= 1 && reason == StopReason::AnswerIsFinal || self.plan.is_left_alone();
         let held = mem::replace(&mut attempt.held, Held::GivenBack);
@@ -111,28 +112,14 @@ impl Run<'_> {
         }
     }
 
-    /// What is known. A read has no effect that could be unknown, so its answer is an answer.
-    fn outcome(&self, attempt: &Attempt, reason: StopReason) -> Outcome {
-        let echo = matches!(
-            attempt.facts.status,
-            Some(StatusCode::NOT_FOUND | StatusCode::CONFLICT | StatusCode::GONE | StatusCode::PRECONDITION_FAILED)
-        );
-        // The marker proves whose result this is: the first copy's, and that was ours.
-        let echo = echo && attempt.facts.key_answer != Some(KeyAnswer::Replayed);
-        let answered = attempt.facts.status.is_some();
-        match (answered, reason) {
-            (true, StopReason::AnswerIsFinal) if echo && self.followed_unknown && self.plan.is_write => Outcome::AnsweredAfterUnknown,
-            (true, StopReason::AnswerIsFinal) => Outcome::Answered,
-            (true, _) if !self.plan.is_write => Outcome::Answered,
-            _ => self.outcome_by_evidence(),
-        }
-    }
-
-    fn outcome_by_evidence(&self) -> Outcome {
-        match self.evidence {
-            Evidence::Unprocessed => Outcome::Unprocessed,
-            Evidence::Unknown => Outcome::Unknown,
-        }
+    /// What is known about the operation that ends with this.
+    fn outcome(&self, stop: StopReason, answer: LastAnswer, key_answer: Option<KeyAnswer>) -> Outcome {
+        let history = match (self.plan.is_write, self.followed_unknown) {
+            (false, false | true) => History::Read,
+            (true, false) => History::Write,
+            (true, true) => History::WriteAfterUnknown,
+        };
+        Outcome::of(&Ending { stop, answer, key_answer, history, evidence: self.evidence })
     }
 
     /// Nothing was sent. With a key that was used before, that says nothing about then.
@@ -158,7 +145,7 @@ impl Run<'_> {
 
     /// Tells everybody about an operation of which nothing was sent.
     fn end_unsent(&mut self, stop: StopReason) -> RetryReport {
-        let report = self.report_as(stop, self.outcome_by_evidence(), None);
+        let report = self.report_as(stop, self.outcome(stop, LastAnswer::None, None), None);
         self.ended(stop, report.outcome(), None, Some(&report));
         self.fill(&report);
         report

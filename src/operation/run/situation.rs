@@ -6,7 +6,7 @@ use super::Run;
 use crate::{
     operation::attempt::Attempt,
     operation::supply::Supply,
-    policy::{Effect, InvalidHint, Situation},
+    policy::{InvalidHint, Situation},
     shared::cooldown::HoldsBack,
 };
 
@@ -27,10 +27,6 @@ impl Run<'_> {
 
     pub(super) fn key_age(&self) -> Duration {
         self.plan.key.as_ref().map_or(Duration::ZERO, |key| key.age_after(self.started.elapsed()))
-    }
-
-    pub(super) fn key_has_lapsed(&self) -> bool {
-        matches!(self.plan.effect, Effect::KeyedWrite { remembered_for, .. } if self.key_age() >= remembered_for)
     }
 
     /// The longer of what the server asked of this operation and what it asked of the others.

@@ -10,7 +10,7 @@ mod probe_record;
 mod slot;
 mod timeline;
 
-use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use http::Method;
 use reqwest::Response;
@@ -20,7 +20,7 @@ pub use probe_record::{Found, ProbeRecord};
 pub use slot::ReportSlot;
 
 use crate::{
-    policy::{Evidence, IdempotencyKey, KeyAnswer, StopReason},
+    policy::{Evidence, IdempotencyKey, KeyAnswer, Outcome, StopReason},
     request::correlation::CorrelationId,
     request::origin::Origin,
 };
@@ -179,35 +179,5 @@ impl RetryReport {
     #[must_use]
     pub fn time_left(&self) -> Duration {
         self.0.time_left
-    }
-}
-
-/// What is known about an operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[non_exhaustive]
-pub enum Outcome {
-    /// The server's answer is the result.
-    Answered,
-    /// The server's answer may be the echo of our own earlier success: a 404, 409, 410 or 412 to a resend that followed an attempt
-    /// whose result is unknown. Nothing is explained away: look at the state.
-    AnsweredAfterUnknown,
-    /// The status probe found the operation applied; the answer is the probe's.
-    Reconciled,
-    /// No attempt was processed: it did not happen, and it may be tried again.
-    Unprocessed,
-    /// It may or may not have happened.
-    Unknown,
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Answered => "answered",
-            Self::AnsweredAfterUnknown => "answered, perhaps by the echo of an earlier success",
-            Self::Reconciled => "looked up: it happened",
-            Self::Unprocessed => "it did not happen",
-            Self::Unknown => "unknown whether it happened",
-        })
     }
 }

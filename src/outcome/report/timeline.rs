@@ -2,9 +2,9 @@
 
 use std::{fmt, time::Duration};
 
-use super::{AttemptRecord, Found, Outcome, ProbeRecord, RetryReport};
+use super::{AttemptRecord, Found, ProbeRecord, RetryReport};
 use crate::{
-    policy::{Evidence, Signal, StopReason},
+    policy::{Evidence, Outcome, Signal, StopReason},
     proof::cause::Cause,
 };
 

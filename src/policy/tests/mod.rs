@@ -1,0 +1,3 @@
+//! What holds for the engine as a whole.
+
+mod tables;
