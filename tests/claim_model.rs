@@ -1,7 +1,7 @@
-//! The race between transport and verdict for one message, in every interleaving.
+//! The transport that sends one message against the verdict about it, in every interleaving.
 //!
-//! `cargo test --test claim_model`. The state machine is included here rather than built with `--cfg loom`: under that flag tokio has no
-//! sockets, and reqwest does not compile.
+//! `cargo test --test claim_model`. The state machine is included here rather than built with
+//! `--cfg loom`: under that flag tokio has no sockets, and reqwest does not compile.
 
 mod atomic {
     pub(super) use loom::sync::atomic::{AtomicU8, Ordering};
@@ -12,46 +12,51 @@ mod claim;
 
 use std::sync::Arc;
 
-use claim::Claim;
-use loom::{model, thread};
+use claim::{Claim, Stage};
+use loom::{model, sync::atomic::AtomicBool, thread};
 
-/// hyper's calls in their order: is there a body, how long is it, give me a frame. The message is complete if each was answered as usual.
-fn transport(claim: &Claim) -> bool {
-    let no_end_yet = claim.take();
-    let length_is_true = !claim.is_revoked();
-    let frame = claim.take();
-    assert_eq!(no_end_yet, frame, "a message changes sides while it is sent");
-    no_end_yet && length_is_true && frame
+/// What a transport does with a message: drop it unasked, or write it, and note what left.
+fn transport(claim: &Claim, sends: bool, left: &AtomicBool) {
+    if sends {
+        claim.begin();
+        left.store(true, atomic::Ordering::Release);
+        claim.read();
+    }
+    claim.end();
 }
 
 #[test]
-fn a_message_is_either_sent_or_proven_unsent() {
-    model(|| {
-        let claim = Arc::new(Claim::fresh());
-        let sending = thread::spawn({
-            let claim = Arc::clone(&claim);
-            move || transport(&claim)
+fn a_message_that_is_proven_unsent_never_leaves() {
+    for sends in [false, true] {
+        model(move || {
+            let (claim, left) = (Arc::new(Claim::waiting()), Arc::new(AtomicBool::new(false)));
+            let sending = thread::spawn({
+                let (claim, left) = (Arc::clone(&claim), Arc::clone(&left));
+                move || transport(&claim, sends, &left)
+            });
+            let verdict = claim.stage();
+            sending.join().unwrap();
+            let left = left.load(atomic::Ordering::Acquire);
+            assert!(!(verdict == Stage::Dropped && left), "the verdict came first, and the message left");
+            assert_eq!(claim.stage(), if left { Stage::Read } else { Stage::Dropped });
         });
-        let unsent = claim.revoke();
-        let complete = sending.join().unwrap();
-        assert_ne!(unsent, complete, "exactly one side wins");
-        assert_eq!(claim.revoke(), unsent, "the verdict stands");
-    });
+    }
 }
 
 #[test]
-fn a_revoked_message_stays_revoked_whoever_asks_how_often() {
+fn all_verdicts_after_the_end_agree() {
     model(|| {
-        let claim = Arc::new(Claim::fresh());
+        let claim = Arc::new(Claim::waiting());
         let verdicts: Vec<_> = (0..2)
             .map(|_| {
                 let claim = Arc::clone(&claim);
-                thread::spawn(move || claim.revoke())
+                thread::spawn(move || claim.stage())
             })
             .collect();
-        let complete = transport(&claim);
+        claim.end();
         for verdict in verdicts {
-            assert_ne!(verdict.join().unwrap(), complete, "all verdicts agree, and the transport with them");
+            assert!(matches!(verdict.join().unwrap(), Stage::Waiting | Stage::Dropped));
         }
+        assert_eq!(claim.stage(), Stage::Dropped);
     });
 }

@@ -16,17 +16,17 @@ use crate::{
 
 type Source<'a> = &'a (dyn Error + 'static);
 
-/// Where a message ends on HTTP/2, and with it what a GOAWAY proves.
+/// How far the body of a message had got, and with it what a GOAWAY proves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
-    /// With its head: there is no body.
-    Head,
-    /// After a body.
-    Body,
+pub(crate) enum Upload {
+    /// The transport had taken all of it. There was one.
+    Read,
+    /// There is none, it was not taken whole, or nobody looked.
+    Open,
 }
 
 /// What the error proves about the last hop.
-pub(crate) fn proof(error: &reqwest::Error, ending: Ending) -> Evidence {
+pub(crate) fn proof(error: &reqwest::Error, upload: Upload) -> Evidence {
     sending(error).map_or(Evidence::Unknown, |failure| {
         // proof: hyper-util notes the connection in every failure after it gave the request to one. None noted, none had the request.
         if failure.connect_info().is_none() {
@@ -36,13 +36,13 @@ pub(crate) fn proof(error: &reqwest::Error, ending: Ending) -> Evidence {
         if in_connection(failure).is_some_and(hyper::Error::is_canceled) {
             return Evidence::Unprocessed;
         }
-        refused(failure, ending)
+        refused(failure, upload)
     })
 }
 
 /// What the error proves about the last hop although the request left: the server refused to process it.
-pub(crate) fn refusal(error: &reqwest::Error, ending: Ending) -> Evidence {
-    sending(error).map_or(Evidence::Unknown, |failure| refused(failure, ending))
+pub(crate) fn refusal(error: &reqwest::Error, upload: Upload) -> Evidence {
+    sending(error).map_or(Evidence::Unknown, |failure| refused(failure, upload))
 }
 
 /// What went wrong, for reports. No decision hangs on it but [`is_broken`].
@@ -87,7 +87,7 @@ fn in_connection(failure: &legacy::Error) -> Option<&hyper::Error> {
 }
 
 #[cfg(feature = "http2")]
-fn refused(failure: &legacy::Error, ending: Ending) -> Evidence {
+fn refused(failure: &legacy::Error, upload: Upload) -> Evidence {
     let Some(error) = in_connection(failure).and_then(Error::source).and_then(|source| source.downcast_ref::<h2::Error>()) else {
         return Evidence::Unknown;
     };
@@ -95,17 +95,19 @@ fn refused(failure: &legacy::Error, ending: Ending) -> Evidence {
     if is_refused_stream(error) {
         return Evidence::Unprocessed;
     }
-    match ending {
-        // proof: h2 gives a peer's GOAWAY to the streams above its last id, which are unprocessed whatever the code (RFC 9113 §6.8), and to
-        // a stream that was opened in the moment the GOAWAY came. Of that one hyper drops the body unread: it never became complete.
-        Ending::Body if is_go_away(error) => Evidence::Unprocessed,
-        // Without a body the latter was complete, the server may have counted it in, and the error looks the same.
-        Ending::Body | Ending::Head => Evidence::Unknown,
+    match upload {
+        // proof: h2 gives a peer's GOAWAY to the streams above its last id, which are unprocessed
+        // whatever the code (RFC 9113 §6.8), and to a stream that opens in the moment in which the
+        // GOAWAY comes. The head of the latter still leaves, whatever the last id is, and its body
+        // is dropped unread. This body was read, so its stream was open before: it is above the id.
+        Upload::Read if is_go_away(error) => Evidence::Unprocessed,
+        // A server that acts on the head may have acted, and the error looks the same.
+        Upload::Read | Upload::Open => Evidence::Unknown,
     }
 }
 
 #[cfg(not(feature = "http2"))]
-fn refused(_: &legacy::Error, _: Ending) -> Evidence {
+fn refused(_: &legacy::Error, _: Upload) -> Evidence {
     Evidence::Unknown
 }
 
@@ -290,7 +292,7 @@ mod tests {
             let failure = sending(&error).unwrap();
             if failure.connect_info().is_some() && in_connection(failure).is_some_and(hyper::Error::is_canceled) {
                 handed_back += 1;
-                assert_eq!(proof(&error, Ending::Head), Evidence::Unprocessed, "{error:?}");
+                assert_eq!(proof(&error, Upload::Open), Evidence::Unprocessed, "{error:?}");
             }
         }
         assert!(handed_back > 0, "never seen");

@@ -24,7 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("middleware", &["policy", "request", "proof", "outcome", "contract", "shared", "observe", "operation"]),
     ("client", &["proof", "middleware"]),
     ("audit", &["policy", "contract", "middleware"]),
-    ("testing", &["policy", "proof", "middleware"]),
+    ("testing", &["policy", "proof", "operation", "middleware"]),
 ];
 
 /// Where it is decided what an answer means, what protects a resend, what is known in the end, and
@@ -134,7 +134,7 @@ fn the_wall_clock_is_read_in_two_places() {
 #[test]
 fn chance_is_asked_for_in_three_places() {
     // For jitter, for keys, and for correlation ids.
-    assert_eq!(files_naming("rand"), ["operation/plan.rs", "request/correlation.rs", "request/key_making.rs"]);
+    assert_eq!(files_naming("rand"), ["operation/chance.rs", "request/correlation.rs", "request/key_making.rs"]);
 }
 
 #[test]

@@ -14,24 +14,24 @@ use syn::{
 };
 
 /// One module of the crate.
-pub struct Module {
+pub(crate) struct Module {
     /// Names from the root: `["policy", "backoff"]`. The root itself has none.
-    pub path: Vec<String>,
+    pub(crate) path: Vec<String>,
     /// The file it stands in, below `src`.
-    pub file: String,
+    pub(crate) file: String,
     items: Vec<Item>,
     /// What it makes available under a name of its own: name → absolute path.
     renames: BTreeMap<String, Vec<String>>,
 }
 
 /// The whole crate.
-pub struct Crate {
-    pub modules: BTreeMap<Vec<String>, Module>,
+pub(crate) struct Crate {
+    pub(crate) modules: BTreeMap<Vec<String>, Module>,
 }
 
 impl Crate {
     /// Reads `src/lib.rs` and everything that its `mod` lines lead to.
-    pub fn read() -> Self {
+    pub(crate) fn read() -> Self {
         let mut read = Self { modules: BTreeMap::new() };
         let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
         read.enter(vec![], &src.join("lib.rs"), &src);
@@ -62,7 +62,7 @@ impl Crate {
     }
 
     /// The module that defines what an absolute path names; `None` outside of the crate.
-    pub fn home<'a>(&'a self, path: &[String]) -> Option<&'a Module> {
+    pub(crate) fn home<'a>(&'a self, path: &[String]) -> Option<&'a Module> {
         let mut module = self.modules.get(&vec![])?;
         for (place, name) in path.iter().enumerate() {
             let inner = [module.path.as_slice(), std::slice::from_ref(name)].concat();
@@ -81,52 +81,52 @@ impl Crate {
 
 impl Module {
     /// The room it stands in: the first folder, or the file's own name at the top.
-    pub fn room(&self) -> &str {
+    pub(crate) fn room(&self) -> &str {
         self.path.first().map_or("lib", String::as_str)
     }
 
     /// The file within its room: a folder in a room counts as one.
-    pub fn unit(&self) -> String {
+    pub(crate) fn unit(&self) -> String {
         self.path.iter().take(2).cloned().collect::<Vec<_>>().join("/")
     }
 
     /// Every path of this crate that it names in code, as absolute paths.
-    pub fn mentions(&self) -> BTreeSet<Vec<String>> {
+    pub(crate) fn mentions(&self) -> BTreeSet<Vec<String>> {
         let mut paths = Paths::default();
         self.visit(&mut paths);
         paths.found.iter().filter_map(|path| self.absolute(path)).collect()
     }
 
     /// The first names of all paths in its code, such as `std`, `tokio` or `Some`.
-    pub fn first_names(&self) -> BTreeSet<String> {
+    pub(crate) fn first_names(&self) -> BTreeSet<String> {
         let mut paths = Paths::default();
         self.visit(&mut paths);
         paths.found.iter().filter_map(|path| path.first().cloned()).collect()
     }
 
     /// Every path in its code, joined by `::`, as it is written.
-    pub fn written_paths(&self) -> BTreeSet<String> {
+    pub(crate) fn written_paths(&self) -> BTreeSet<String> {
         let mut paths = Paths::default();
         self.visit(&mut paths);
         paths.found.iter().map(|path| path.join("::")).collect()
     }
 
     /// The methods it calls, by name.
-    pub fn called_methods(&self) -> BTreeSet<String> {
+    pub(crate) fn called_methods(&self) -> BTreeSet<String> {
         let mut calls = Calls::default();
         self.visit(&mut calls);
         calls.0
     }
 
     /// Whether it waits: an `async fn`, an async block or an `.await`.
-    pub fn waits(&self) -> bool {
+    pub(crate) fn waits(&self) -> bool {
         let mut waits = Waits(false);
         self.visit(&mut waits);
         waits.0
     }
 
     /// The functions in which a `match` has an arm for whatever is not named.
-    pub fn catch_alls(&self) -> Vec<String> {
+    pub(crate) fn catch_alls(&self) -> Vec<String> {
         let mut found = CatchAlls { within: vec![], found: vec![] };
         self.visit(&mut found);
         found.found

@@ -1,42 +1,56 @@
-//! Who reaches a message first: the transport that sends it, or the verdict that nothing was sent.
+//! How far the transport got with one message: not at all, to its head, or through its body.
 //!
-//! A flag that the transport sets and the verdict reads is not enough: between hyper's last look at whether the caller is still there and
-//! the flag, a verdict may read "untouched" and the message still leaves. So the two compete for one word, and who comes second loses for
-//! good. `tests/claim_model.rs` includes this file and lets `loom` try every interleaving.
+//! Only the transport moves it on, so nothing has to be taken back. A verdict that comes while the
+//! message may still be on its way finds [`Stage::Waiting`], which proves nothing: what is proven
+//! is that the message was *dropped* before the transport asked for its first byte.
+//! `tests/claim_model.rs` includes this file and lets `loom` try every interleaving.
 
 use super::atomic::{AtomicU8, Ordering};
 
-const FRESH: u8 = 0;
-const TAKEN: u8 = 1;
-const REVOKED: u8 = 2;
+/// How far the transport got with a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It was not asked for yet. It may be asked for at any time.
+    Waiting,
+    /// It was given up before anybody asked for it, and never will be sent.
+    Dropped,
+    /// The head may have left.
+    Begun,
+    /// The whole body was taken as well.
+    Read,
+}
 
-/// The right to send one message: fresh, then either taken or revoked, never both.
+/// The stage of one message, shared by its body and the verdict.
 #[derive(Debug)]
 pub(super) struct Claim(AtomicU8);
 
 impl Claim {
-    pub(super) fn fresh() -> Self {
-        Self(AtomicU8::new(FRESH))
+    pub(super) fn waiting() -> Self {
+        Self(AtomicU8::new(Stage::Waiting as u8))
     }
 
-    /// The transport reaches for the message. If not granted, the message must not become complete.
-    pub(super) fn take(&self) -> bool {
-        self.win(TAKEN)
+    /// The transport asks for the message.
+    pub(super) fn begin(&self) {
+        self.advance(Stage::Waiting, Stage::Begun);
     }
 
-    /// The verdict reaches for the message. If granted, the transport will never be.
-    pub(super) fn revoke(&self) -> bool {
-        self.win(REVOKED)
+    /// The transport has taken the whole body.
+    pub(super) fn read(&self) {
+        self.advance(Stage::Begun, Stage::Read);
     }
 
-    pub(super) fn is_revoked(&self) -> bool {
-        self.0.load(Ordering::Acquire) == REVOKED
+    /// The message is gone.
+    pub(super) fn end(&self) {
+        self.advance(Stage::Waiting, Stage::Dropped);
     }
 
-    fn win(&self, side: u8) -> bool {
-        match self.0.compare_exchange(FRESH, side, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => true,
-            Err(winner) => winner == side,
-        }
+    pub(super) fn stage(&self) -> Stage {
+        let stage = self.0.load(Ordering::Acquire);
+        [Stage::Waiting, Stage::Dropped, Stage::Begun].into_iter().find(|known| *known as u8 == stage).unwrap_or(Stage::Read)
+    }
+
+    fn advance(&self, from: Stage, to: Stage) {
+        // Another stage is a later one: there is nothing to do.
+        let _ = self.0.compare_exchange(from as u8, to as u8, Ordering::AcqRel, Ordering::Acquire);
     }
 }

@@ -17,12 +17,12 @@ mod atomic {
 use std::{cell::Cell, sync::Arc};
 
 use futures_util::future::BoxFuture;
-use http::{Extensions, Method, Version, header::CONTENT_LENGTH};
+use http::{Extensions, Method, Version};
 use http_body::Body as _;
 use reqwest::{Request, Response, redirect};
 use reqwest_middleware::{Error, Middleware, Next, Result};
 
-use claim::Claim;
+use claim::{Claim, Stage};
 use slot::{Hop, Sent};
 use tracked::Tracked;
 
@@ -30,7 +30,7 @@ pub(crate) use slot::{SendSlot, Watch, inside, is_inside};
 
 use crate::{
     policy::Evidence,
-    proof::errors::{self, Ending},
+    proof::errors::{self, Upload},
 };
 
 /// Witnesses what becomes of each send, so that a write which provably never left can be sent again. The *last* middleware of a client.
@@ -49,8 +49,8 @@ use crate::{
 ///
 /// Without a witness nothing is proven, and what is not proven counts as unknown: the plugin gets more cautious, never riskier.
 ///
-/// A request is given the benefit of "not sent" only if no complete request can have left. On HTTP/2 a head without its end may still
-/// leave, followed by a reset, when a limit fires in the very moment in which the connection takes the request. HTTP/3 gives no evidence.
+/// A request is given the benefit of "not sent" only if not even its head can have left. HTTP/3
+/// gives no evidence.
 #[derive(Debug, Clone)]
 pub struct SendWitness {
     client: Client,
@@ -126,20 +126,20 @@ impl SendWitness {
             Client::SendsOnce | Client::RedirectsOff => true,
             Client::Counted | Client::Unseen => has_empty_body(request),
         };
-        (watch == Watch::Body && harmless && can_be_revoked(request)).then(|| {
-            let claim = Arc::new(Claim::fresh());
+        (watch == Watch::Body && harmless && asks_for_its_body(request)).then(|| {
+            let claim = Arc::new(Claim::waiting());
             let body = request.body_mut().take().unwrap_or_default();
             *request.body_mut() = Some(reqwest::Body::wrap(Tracked::new(body, Arc::clone(&claim))));
             claim
         })
     }
 
-    async fn send(&self, send: BoxFuture<'_, Result<Response>>, claim: Option<&Claim>, ending: Ending) -> (Result<Response>, Hop) {
+    async fn send(&self, send: BoxFuture<'_, Result<Response>>, claim: Option<&Claim>) -> (Result<Response>, Hop) {
         match self.client {
             Client::SendsOnce => (send.await, Hop::First),
-            // reqwest resends only what it can clone, which a wrapped body is not, and only after a GOAWAY or REFUSED_STREAM: without
-            // proof, that is, if there was no body.
-            Client::RedirectsOff if claim.is_none() && ending == Ending::Head => (send.await, Hop::MaybeLater),
+            // reqwest resends only what it can clone, which a wrapped body is not, and only after a
+            // GOAWAY or REFUSED_STREAM: without proof, that is.
+            Client::RedirectsOff if claim.is_none() => (send.await, Hop::MaybeLater),
             Client::RedirectsOff => (send.await, Hop::First),
             Client::Counted => HOPS.scope(Cell::new(0), async { (send.await, HOPS.with(hop)) }).await,
             Client::Unseen => (send.await, Hop::MaybeLater),
@@ -153,18 +153,17 @@ impl Middleware for SendWitness {
         let Some(slot) = extensions.get::<SendSlot>().cloned() else {
             return next.run(request, extensions).await;
         };
-        let ending = ending(&request);
         let buildable = matches!(request.url().scheme(), "http" | "https");
         let claim = self.track(&mut request, slot.watch());
         let place = slot.open(claim.clone());
-        let (result, hop) = self.send(next.run(request, extensions), claim.as_deref(), ending).await;
+        let (result, hop) = self.send(next.run(request, extensions), claim.as_deref()).await;
         slot.close(
             place,
             match &result {
                 Ok(response) => Sent::Answered(hop, response.status()),
                 // proof: reqwest builds no request for any other scheme, so there was no first hop either.
                 Err(Error::Reqwest(error)) if error.is_builder() && !buildable => Sent::Failed(Evidence::Unprocessed),
-                Err(Error::Reqwest(error)) => Sent::Failed(evidence_of(error, claim.as_deref(), hop, ending)),
+                Err(Error::Reqwest(error)) => Sent::Failed(evidence_of(error, claim.as_deref(), hop)),
                 Err(Error::Middleware(_)) => Sent::Failed(Evidence::Unknown),
             },
         );
@@ -172,31 +171,26 @@ impl Middleware for SendWitness {
     }
 }
 
-fn evidence_of(error: &reqwest::Error, claim: Option<&Claim>, hop: Hop, ending: Ending) -> Evidence {
-    match (claim, hop) {
-        // proof: the transport never reached for the body. The first hop carries it, so that is true of every hop.
-        (Some(claim), _) if claim.revoke() => Evidence::Unprocessed,
-        // The body was reached for: an error that says otherwise is another hop's, whatever was declared. Only a refusal is left.
-        (Some(_), Hop::First) => errors::refusal(error, ending),
-        (None, Hop::First) => errors::proof(error, ending),
-        (_, Hop::MaybeLater) => Evidence::Unknown,
+fn evidence_of(error: &reqwest::Error, claim: Option<&Claim>, hop: Hop) -> Evidence {
+    match (claim.map(Claim::stage), hop) {
+        // proof: the transport never asked for the body, and will not: it is gone. The first hop
+        // carries it, so that is true of every hop.
+        (Some(Stage::Dropped), Hop::First | Hop::MaybeLater) => Evidence::Unprocessed,
+        // The body was asked for: an error that says otherwise is another hop's, whatever was
+        // declared. Only a refusal is left.
+        (Some(Stage::Begun | Stage::Waiting), Hop::First) => errors::refusal(error, Upload::Open),
+        (Some(Stage::Read), Hop::First) => errors::refusal(error, Upload::Read),
+        (None, Hop::First) => errors::proof(error, Upload::Open),
+        (Some(Stage::Begun | Stage::Read | Stage::Waiting) | None, Hop::MaybeLater) => Evidence::Unknown,
     }
-}
-
-fn ending(request: &Request) -> Ending {
-    let ended = request.body().is_none_or(|body| body.is_end_stream() || body.size_hint().exact() == Some(0));
-    if ended { Ending::Head } else { Ending::Body }
 }
 
 fn has_empty_body(request: &Request) -> bool {
     request.body().is_none_or(|body| body.size_hint().exact() == Some(0))
 }
 
-/// Whether a revoked body keeps the message from becoming complete: HTTP/3 sends heads without asking the body, CONNECT has no body, and
-/// a head that itself announces zero bytes is complete whatever the body says.
-fn can_be_revoked(request: &Request) -> bool {
-    let announces_a_byte = |value: &http::HeaderValue| value.as_bytes().iter().any(|digit| (b'1'..=b'9').contains(digit));
-    request.version() != Version::HTTP_3
-        && request.method() != Method::CONNECT
-        && request.headers().get_all(CONTENT_LENGTH).iter().all(announces_a_byte)
+/// Whether the transport asks for the body before it writes the head: HTTP/3 sends heads unasked, and
+/// CONNECT has no body.
+fn asks_for_its_body(request: &Request) -> bool {
+    request.version() != Version::HTTP_3 && request.method() != Method::CONNECT
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{Extensions, StatusCode};
 
-use super::claim::Claim;
+use super::claim::{Claim, Stage};
 use crate::policy::Evidence;
 
 /// Which means the witness may use.
@@ -62,7 +62,7 @@ impl SendSlot {
 
     /// What is proven about an attempt without an answer: it failed, or our timer cut it. `None`: no send was witnessed.
     ///
-    /// Revokes, for good, what the transport has not reached for yet. An answered send is unknown: a status says itself what it proves.
+    /// An answered send is unknown: a status says itself what it proves.
     pub(crate) fn verdict(&self) -> Option<Evidence> {
         self.sends().iter().map(Sent::evidence).max()
     }
@@ -107,9 +107,12 @@ impl SendSlot {
 impl Sent {
     fn evidence(&self) -> Evidence {
         match self {
-            // proof: the verdict came first, the transport will not get the message any more.
-            Self::Open(Some(claim)) if claim.revoke() => Evidence::Unprocessed,
-            Self::Open(_) | Self::Answered(..) => Evidence::Unknown,
+            Self::Open(Some(claim)) => match claim.stage() {
+                // proof: the message is gone, and the transport never asked for it.
+                Stage::Dropped => Evidence::Unprocessed,
+                Stage::Waiting | Stage::Begun | Stage::Read => Evidence::Unknown,
+            },
+            Self::Open(None) | Self::Answered(..) => Evidence::Unknown,
             Self::Failed(evidence) => *evidence,
         }
     }

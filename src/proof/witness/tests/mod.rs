@@ -1,5 +1,6 @@
 //! Real sockets: what the witness says against what the server saw.
 
+mod asking;
 mod fault;
 mod faults;
 #[cfg(feature = "http2")]
@@ -9,6 +10,6 @@ mod framing;
 mod h2;
 mod race;
 mod redirects;
-mod revocable;
+
 mod sends;
 mod support;

@@ -320,7 +320,7 @@ pub(super) enum Proof {
     /// The server refused, by protocol.
     #[cfg(feature = "http2")]
     Refused,
-    /// The server goes away, and the error does not tell whether it counted in a request that has no body.
+    /// The server goes away: only a body that was read shows that it did not count the request in.
     #[cfg(feature = "http2")]
     WentAway,
     Nothing,
@@ -330,15 +330,15 @@ impl Proof {
     /// What a proof is worth: the tracker counts wherever it was allowed, an error only where no redirect can have been followed.
     pub(super) fn evidence(self, Row { road, shape, watch }: Row) -> Evidence {
         let tracked = watch == Watch::Body && (!road.follows() || shape != Shape::Post);
-        // An existing client resends by itself what it can clone, and only a body makes that harmless.
-        let first_hop = road.is_paved() || !road.follows() && (tracked || shape == Shape::Post);
+        // An existing client resends by itself what it can clone, which a tracked body is not.
+        let first_hop = road.is_paved() || !road.follows() && tracked;
         let proven = match self {
             Self::BeforeConnection => tracked || first_hop,
             Self::TrackerOnly => tracked,
             #[cfg(feature = "http2")]
             Self::Refused => first_hop,
             #[cfg(feature = "http2")]
-            Self::WentAway => first_hop && shape == Shape::Post,
+            Self::WentAway => tracked && shape == Shape::Post,
             Self::Nothing => false,
         };
         if proven { Evidence::Unprocessed } else { Evidence::Unknown }
