@@ -10,6 +10,7 @@ use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Reques
 
 use crate::{
     middleware::SafeRetry,
+    operation::settings::Witness,
     proof::witness::{SendWitness, counting},
 };
 
@@ -18,7 +19,12 @@ impl SafeRetry {
     ///
     /// It puts a [`SendWitness`] last, counts the redirects that reqwest follows, and turns off reqwest's own resends
     /// ([`reqwest::retry::never`]), which send a refused HTTP/2 POST up to three times without telling anybody. Whatever the builder held
-    /// of both, a redirect policy and a retry policy, is replaced: neither can be read back from it. Everything else of the builder stays.
+    /// of both, a redirect policy and a retry policy, is replaced: neither can be read back from it. It also turns `Referer` off, which
+    /// would tell another origin the URL that a redirect came from. Everything else of the builder stays.
+    ///
+    /// Two kinds of requests follow no redirect to another origin, whatever the policy says, and bring the redirect itself as their
+    /// answer: a status probe, whose credentials stay at home, and a resend that relies on an idempotency key, which another origin
+    /// does not know.
     ///
     /// For payment APIs turn redirects off ([`SafeClientBuilder::redirects_off`]): no POST is then repeated elsewhere because a server
     /// said 307, and a limit that fires while still connecting proves that nothing was sent. Give the builder a
@@ -109,9 +115,10 @@ impl SafeClientBuilder {
             Redirects::Off => (redirect::Policy::none(), SendWitness::of_one_send()),
             Redirects::Counted(policy) => (counting(policy), SendWitness::counted()),
         };
-        let client = self.builder.retry(reqwest::retry::never()).redirect(policy).build()?;
+        let client = self.builder.retry(reqwest::retry::never()).redirect(policy).referer(false).build()?;
+        let retry = self.retry.with(|settings| settings.witness = Witness::InPlace);
         let outside = self.outside.into_iter().fold(ClientBuilder::new(client), ClientBuilder::with_arc);
-        let inside = self.inside.into_iter().fold(outside.with(self.retry), ClientBuilder::with_arc);
+        let inside = self.inside.into_iter().fold(outside.with(retry), ClientBuilder::with_arc);
         Ok(self.inits.into_iter().fold(inside.with(witness), ClientBuilder::with_arc_init).build())
     }
 }

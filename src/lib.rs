@@ -104,6 +104,7 @@ pub use {
     contract::status_url::{InvalidStatusUrl, StatusUrl},
     middleware::{SafeRetry, Unmarked},
     observe::{Decided, Observer},
+    outcome::advice::Advice,
     outcome::error::{Failure, Misuse, RetryError, RetryErrorExt},
     outcome::report::{AttemptRecord, Found, ProbeRecord, ReportSlot, RetryReport},
     policy::{Outcome, Verdict, Veto},

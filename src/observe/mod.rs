@@ -14,6 +14,7 @@
 //! Where nobody listens to spans and events nothing is formatted and nothing is allocated. The feature `metrics` costs each operation a few
 //! small allocations for labels, with a recorder or without: the facade does not tell.
 
+mod advised;
 #[cfg(feature = "metrics")]
 mod meters;
 #[cfg_attr(not(any(feature = "tracing", feature = "metrics")), expect(dead_code, reason = "nobody speaks these words then"))]
@@ -23,7 +24,7 @@ mod observer;
 #[cfg(feature = "tracing")]
 mod spans;
 
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use http::Method;
 use reqwest::{Request, Url};
@@ -32,6 +33,7 @@ use tokio::time::Instant;
 pub use observer::{Decided, Observer};
 
 use crate::{
+    outcome::advice::Advice,
     outcome::facts::AttemptFacts,
     outcome::report::{AttemptRecord, ProbeRecord, RetryReport},
     policy::{Decision, Evidence, IdempotencyKey, Outcome, ResendPermit, Situation, StopReason},
@@ -42,6 +44,7 @@ use crate::{
     shared::budget::BudgetAccount,
 };
 
+use advised::Advised;
 use observer::Observers;
 
 /// What the owner of a client wants to be told.
@@ -50,6 +53,7 @@ pub(crate) struct Telemetry {
     observers: Observers,
     path_in_logs: Detail,
     origin_in_metrics: Detail,
+    advised: Arc<Advised>,
 }
 
 /// Whether something is told that may be too much.
@@ -242,6 +246,15 @@ impl<'a> Watched<'a> {
         }
         #[cfg(feature = "metrics")]
         self.meter(|meters| meters.probed(probe));
+    }
+
+    /// Something about how the operation was sent should be mended.
+    pub(crate) fn advised(&self, advice: Advice, url: &Url) {
+        let origin = Origin::of(url);
+        #[cfg(feature = "tracing")]
+        if self.telemetry.is_some_and(|telemetry| telemetry.advised.is_news(advice, &origin)) {
+            spans::advice(advice, &origin);
+        }
     }
 
     /// The connection of a response was given back, or not.

@@ -14,6 +14,9 @@ use crate::{
 /// The target of every span and event.
 pub(crate) const TARGET: &str = "reqwest_safe_retry";
 
+/// The target of advice, so that it can be filtered by itself.
+pub(crate) const ADVICE_TARGET: &str = "reqwest_safe_retry::advice";
+
 /// The one span, over a whole operation.
 pub(crate) const OPERATION: &str = "operation";
 
@@ -26,7 +29,8 @@ pub(crate) mod event {
     pub(crate) const END: &str = "end";
     pub(crate) const ABANDONED: &str = "abandoned";
     pub(crate) const MISUSED: &str = "misused";
-    pub(crate) const ALL: [&str; 7] = [ATTEMPT, RESEND, PROBE, PROBED, END, ABANDONED, MISUSED];
+    pub(crate) const ADVICE: &str = "advice";
+    pub(crate) const ALL: [&str; 8] = [ATTEMPT, RESEND, PROBE, PROBED, END, ABANDONED, MISUSED, ADVICE];
 }
 
 /// The fields of spans and events. Dotted ones are OpenTelemetry's.

@@ -8,14 +8,16 @@ use tracing::{Level, Span, event, field::Empty, span};
 
 use super::{
     Detail, End, OperationFacts, Telemetry,
-    names::{self, TARGET, event as name, field},
+    names::{self, ADVICE_TARGET, TARGET, event as name, field},
 };
 use crate::{
+    outcome::advice::Advice,
     outcome::facts::AttemptFacts,
     outcome::report::{ProbeRecord, RetryReport},
     policy::{Evidence, ResendPermit},
     proof::cause::Cause,
     request::deadline::Deadline,
+    request::origin::Origin,
 };
 
 pub(super) fn operation(operation: &OperationFacts<'_>, telemetry: &Telemetry, request: &Request) -> Span {
@@ -151,6 +153,16 @@ pub(super) fn misused(report: &RetryReport) {
         { field::HOST } = report.origin().host(),
         { field::PORT } = report.origin().port(),
         { field::STOP } = names::stop(report.stop()),
+    });
+}
+
+pub(super) fn advice(advice: Advice, origin: &Origin) {
+    event!(name: name::ADVICE, target: ADVICE_TARGET, Level::WARN, {
+        message = name::ADVICE,
+        { field::REASON } = tracing::field::display(advice),
+        { field::SCHEME } = origin.scheme(),
+        { field::HOST } = origin.host(),
+        { field::PORT } = origin.port(),
     });
 }
 

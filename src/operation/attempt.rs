@@ -13,12 +13,13 @@ use tokio::time::{Instant, timeout_at};
 use crate::{
     contract::endpoint::{Answer, Endpoint},
     operation::plan::Plan,
+    operation::settings::Witness,
     operation::supply::Outgoing,
     outcome::facts::AttemptFacts,
     policy::{AnswerFacts, Evidence, Signal, TooEarly},
     proof::cause::{Cause, TimeLimit},
     proof::errors,
-    proof::witness::SendSlot,
+    proof::witness::{Head, KeyKept, Redirects, SendSlot},
     request::deadline::Deadline,
     response::body::{self, Loss, Read},
 };
@@ -54,12 +55,14 @@ pub(crate) async fn send(
     next: Next<'_>,
     deadline: Deadline,
     too_early: TooEarly,
+    redirects: Redirects,
 ) -> Attempt {
     let started = Instant::now();
     let until = plan.attempt_limit.map_or(Deadline::NONE, Deadline::after).earlier(deadline);
     let limit = Limit { until, is: if until == deadline { TimeLimit::Deadline } else { TimeLimit::Attempt } };
 
-    let slot = SendSlot::new(plan.watch());
+    let promised = plan.key.as_ref().and_then(|key| key.written(outgoing.headers()));
+    let slot = SendSlot::new(plan.watch()).promising(promised).redirected(redirects);
     let mut own = extensions.clone();
     own.insert(slot.clone());
     let sent = outgoing.send(next, &mut own);
@@ -79,6 +82,8 @@ pub(crate) async fn send(
             status: None,
             hint: None,
             key_answer: None,
+            key_kept: KeyKept::Kept,
+            sends: 1,
             started,
             ended,
         },
@@ -87,9 +92,11 @@ pub(crate) async fn send(
     };
     match result {
         Ok(Ok(response)) => attempt.answered(plan, response, limit, &slot, too_early).await,
-        Ok(Err(error)) => attempt.failed(error, &slot),
-        Err(_) => attempt.facts.evidence = slot.verdict().unwrap_or(Evidence::Unknown),
+        Ok(Err(error)) => attempt.failed(plan, error, &slot, too_early),
+        Err(_) => attempt.facts.evidence = unanswered(plan, &slot),
     }
+    attempt.facts.key_kept = slot.key_kept();
+    attempt.facts.sends = slot.count().max(1);
     attempt
 }
 
@@ -103,16 +110,8 @@ struct Limit {
 impl Attempt {
     async fn answered(&mut self, plan: &Plan<'_>, response: Response, limit: Limit, slot: &SendSlot, too_early: TooEarly) {
         let status = response.status();
-        let endpoint = plan.endpoint.as_ref();
-        self.facts.hint = plan.hints.wait(response.headers(), SystemTime::now());
-        self.facts.cause = Cause::Status;
-        self.facts.status = Some(status);
-        // An answer from behind a redirect speaks for the last hop only; the first one may have acted.
-        let refused = endpoint.is_some_and(|endpoint| endpoint.trusts_refusal(status));
-        let evidence = if refused { Evidence::Unprocessed } else { Evidence::of_status(status) };
-        self.facts.evidence = if evidence == Evidence::Unprocessed { refusal(slot, &response) } else { evidence };
-
-        let most = endpoint.and_then(Endpoint::most_body);
+        self.head(plan, status, response.headers(), slot);
+        let most = plan.endpoint.as_ref().and_then(Endpoint::most_body);
         let read = match most {
             Some(most) => Box::pin(body::read(response, most, limit.until)).await,
             None => Read::TooLong(response),
@@ -140,26 +139,63 @@ impl Attempt {
         }
     }
 
-    fn failed(&mut self, error: Error, slot: &SendSlot) {
-        match &error {
-            Error::Reqwest(transport) => {
-                self.facts.cause = errors::cause(transport);
+    /// What the head of an answer says and proves.
+    fn head(&mut self, plan: &Plan<'_>, status: StatusCode, headers: &HeaderMap, slot: &SendSlot) {
+        self.facts.hint = plan.hints.wait(headers, SystemTime::now());
+        self.facts.cause = Cause::Status;
+        self.facts.status = Some(status);
+        let refused = plan.endpoint.as_ref().is_some_and(|endpoint| endpoint.trusts_refusal(status));
+        self.facts.evidence = match if refused { Evidence::Unprocessed } else { Evidence::of_status(status) } {
+            // An answer from behind a redirect speaks for the last hop only; the first one may have
+            // acted. What nobody witnessed proves nothing: a middleware may have built it.
+            Evidence::Unprocessed => slot.refusal(status).unwrap_or(Evidence::Unknown),
+            Evidence::Unknown => Evidence::Unknown,
+        };
+    }
+
+    /// An error of the transport speaks for itself. One that an inner middleware made may stand for
+    /// an answer, or for a failure below it: then the witness knows better.
+    fn failed(&mut self, plan: &Plan<'_>, error: Error, slot: &SendSlot, too_early: TooEarly) {
+        self.facts.evidence = unanswered(plan, slot);
+        match (&error, slot.answer(), slot.failure()) {
+            (Error::Reqwest(transport), None, _) if transport.status().is_none() => self.broke_off(errors::cause(transport)),
+            (Error::Reqwest(transport), Some(_), _) if transport.status().is_none() => self.broke_off(errors::cause(transport)),
+            (Error::Reqwest(_) | Error::Middleware(_), Some(head), _) => self.made_an_error(plan, &head, slot, too_early),
+            (Error::Reqwest(_) | Error::Middleware(_), None, Some(cause)) => self.broke_off(cause),
+            (Error::Reqwest(transport), None, None) => {
+                self.facts.cause = Cause::Status;
                 self.facts.status = transport.status();
-                self.facts.signal = match (self.facts.status, errors::is_broken(transport)) {
-                    // An inner middleware made an error of an answer.
-                    (Some(status), _) => Signal::Answered(status),
-                    (None, true) => Signal::Broken,
-                    (None, false) => Signal::Failed,
-                };
+                self.facts.signal = transport.status().map_or(Signal::Failed, Signal::Answered);
             }
-            Error::Middleware(_) => {
-                self.facts.cause = Cause::Middleware;
-                self.facts.signal = Signal::Broken;
-            }
+            (Error::Middleware(_), None, None) => self.broke_off(Cause::Middleware),
         }
-        self.facts.evidence = slot.verdict().unwrap_or(Evidence::Unknown);
         self.held = Held::Error(error);
     }
+
+    fn broke_off(&mut self, cause: Cause) {
+        self.facts.cause = cause;
+        self.facts.signal = if cause.is_beyond_help() { Signal::Broken } else { Signal::Failed };
+    }
+
+    /// An inner middleware made an error of this answer. It means what it would have meant.
+    fn made_an_error(&mut self, plan: &Plan<'_>, head: &Head, slot: &SendSlot, too_early: TooEarly) {
+        self.head(plan, head.status, &head.headers, slot);
+        (self.facts.signal, self.facts.key_answer) = if head.is_error() {
+            let facts = facts(plan, head.status, &head.headers, None, too_early);
+            (plan.policy.read(&facts), facts.key_answer)
+        } else {
+            (Signal::Final(head.status), None)
+        };
+    }
+}
+
+/// What is proven about an attempt that brought no answer.
+fn unanswered(plan: &Plan<'_>, slot: &SendSlot) -> Evidence {
+    slot.verdict().unwrap_or(match plan.witness {
+        // proof: everything that is sent passes the witness, and nothing did.
+        Witness::InPlace => Evidence::Unprocessed,
+        Witness::Unheard => Evidence::Unknown,
+    })
 }
 
 /// What there is to know about an answer, for the policy to say what it means.
@@ -172,15 +208,4 @@ fn facts(plan: &Plan<'_>, status: StatusCode, headers: &HeaderMap, body: Option<
         veto: plan.hints.veto(headers),
         too_early,
     }
-}
-
-/// What an answer that refuses the request proves. Where nobody counted redirects, an answer from the network proves nothing, not even one
-/// that has the request's own URL: a 303 may lead a POST that was processed back to the page it was sent to. Mocks follow no redirect.
-fn refusal(slot: &SendSlot, response: &Response) -> Evidence {
-    slot.refusal(response.status()).unwrap_or_else(|| {
-        // What reqwest says when a response was built by hand without a URL. One from the network has a URL, and mostly an address as well;
-        // not on a Unix socket.
-        let by_hand = response.remote_addr().is_none() && response.url().host_str() == Some("no.url.provided.local");
-        if by_hand { Evidence::Unprocessed } else { Evidence::Unknown }
-    })
 }

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::Request;
 
 use crate::{
@@ -75,6 +75,12 @@ impl OperationKey {
 
     pub(crate) fn headers(&self) -> &[HeaderName] {
         &self.headers
+    }
+
+    /// The key as it stands in the headers of a request.
+    pub(crate) fn written(&self, headers: &HeaderMap) -> Option<(HeaderName, HeaderValue)> {
+        let name = self.headers.first()?;
+        headers.get(name).map(|value| (name.clone(), value.clone()))
     }
 
     /// The key's age this long after the start of the operation. The monotonic clock stands still while a machine sleeps, and the server

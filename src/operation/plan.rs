@@ -16,7 +16,7 @@ use crate::{
     observe::OperationFacts,
     operation::chance::Chance,
     operation::key::OperationKey,
-    operation::settings::Settings,
+    operation::settings::{Settings, Witness},
     outcome::error::Misuse,
     outcome::report::ReportSlot,
     policy::{Draw, Effect, RetryPolicy},
@@ -48,6 +48,7 @@ pub(crate) struct Plan<'a> {
     /// Sent and logged alike on every attempt.
     pub(crate) correlation: Option<CorrelationId>,
     pub(crate) chance: &'a Chance,
+    pub(crate) witness: Witness,
 }
 
 impl<'a> Plan<'a> {
@@ -85,6 +86,7 @@ impl<'a> Plan<'a> {
             cooldown: settings.cooldown.as_ref().map(|cooldown| cooldown.place(request)),
             headers: settings.attempt_headers.as_deref(),
             chance: &settings.chance,
+            witness: settings.witness,
             correlation,
             key,
             endpoint,
@@ -110,6 +112,7 @@ impl<'a> Plan<'a> {
             cooldown: None,
             headers: None,
             chance: &settings.chance,
+            witness: settings.witness,
             correlation: correlation(request, extensions),
             key: OperationKey::settle(request, None, extensions.get())?,
             endpoint: None,

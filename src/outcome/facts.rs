@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use crate::{
     policy::{Evidence, InvalidHint, KeyAnswer, Signal},
     proof::cause::Cause,
+    proof::witness::KeyKept,
 };
 
 /// What is known about one attempt.
@@ -21,6 +22,10 @@ pub(crate) struct AttemptFacts {
     pub(crate) hint: Option<Result<Duration, InvalidHint>>,
     /// What the answer says about the key it was sent under.
     pub(crate) key_answer: Option<KeyAnswer>,
+    /// Whether it went out under the operation's key.
+    pub(crate) key_kept: KeyKept,
+    /// How often it was sent: more than once if an inner middleware resends, 1 where nobody sees.
+    pub(crate) sends: u32,
     pub(crate) started: Instant,
     /// When the head arrived or the attempt failed.
     pub(crate) ended: Instant,

@@ -71,6 +71,17 @@ impl Effect {
         }
     }
 
+    /// The same operation without its key: what is left of its protection once the key cannot be
+    /// relied on.
+    #[must_use]
+    pub const fn without_key(self) -> Self {
+        match self {
+            Self::KeyedWrite { lapsed: Lapsed::Probe, .. } => Self::ProbedWrite,
+            Self::KeyedWrite { lapsed: Lapsed::Stop, .. } => Self::UnprotectedWrite,
+            Self::Read | Self::IdempotentWrite | Self::ProbedWrite | Self::UnprotectedWrite | Self::NeverResend => self,
+        }
+    }
+
     /// Whether the server may have forgotten a key of this age. An effect without a key has none to
     /// forget.
     #[must_use]

@@ -37,6 +37,29 @@ pub enum Cause {
     Transport,
 }
 
+impl Cause {
+    /// Whether repeating cannot help: the request itself is at fault, the redirect policy stopped it,
+    /// the certificate is not trusted, or an inner middleware refused for a reason of its own.
+    ///
+    /// A body that failed to be read is not beyond help: if it can be supplied again, the next
+    /// reading may succeed. Nor is a failed handshake, which a restarting server explains as well.
+    pub(crate) const fn is_beyond_help(self) -> bool {
+        match self {
+            Self::Certificate | Self::Redirect | Self::Request | Self::Middleware => true,
+            Self::Status
+            | Self::Connect
+            | Self::Reset
+            | Self::PeerClosed
+            | Self::TimedOut(_)
+            | Self::Protocol
+            | Self::Refused
+            | Self::RequestBody
+            | Self::BodyLost
+            | Self::Transport => false,
+        }
+    }
+}
+
 /// Which limit ended an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]

@@ -45,7 +45,7 @@ pub(crate) fn refusal(error: &reqwest::Error, upload: Upload) -> Evidence {
     sending(error).map_or(Evidence::Unknown, |failure| refused(failure, upload))
 }
 
-/// What went wrong, for reports. No decision hangs on it but [`is_broken`].
+/// What went wrong, for reports. No decision hangs on it but [`Cause::is_beyond_help`].
 pub(crate) fn cause(error: &reqwest::Error) -> Cause {
     if error.is_status() {
         Cause::Status
@@ -62,14 +62,6 @@ pub(crate) fn cause(error: &reqwest::Error) -> Cause {
     } else {
         Cause::Transport
     }
-}
-
-/// Whether repeating cannot help: the request itself is at fault, the redirect policy stopped it, or the certificate is not trusted.
-///
-/// A body that failed to be read is not broken: if it can be supplied again, the next reading may succeed. Nor is a failed handshake,
-/// which a restarting server or a meddling network explains as well.
-pub(crate) fn is_broken(error: &reqwest::Error) -> bool {
-    matches!(cause(error), Cause::Request | Cause::Redirect | Cause::Certificate)
 }
 
 /// The failure to send, if that is what the error is about. Errors of an answer's body are not; nor are failures that a request body

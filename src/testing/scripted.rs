@@ -13,6 +13,8 @@ use reqwest::{Request, Response};
 use reqwest_middleware::{Middleware, Next, Result};
 use tokio::time::Instant;
 
+use crate::proof::witness::{Head, SendSlot};
+
 use super::{
     ledger::{Ledger, Seen},
     recorded::{Extent, Recorded},
@@ -137,7 +139,10 @@ impl Scripted {
 
 #[async_trait::async_trait]
 impl Middleware for Scripted {
-    async fn handle(&self, mut request: Request, _: &mut Extensions, _: Next<'_>) -> Result<Response> {
+    async fn handle(&self, mut request: Request, extensions: &mut Extensions, _: Next<'_>) -> Result<Response> {
+        // It stands in for the transport, so what it does is witnessed.
+        let slot = extensions.get::<SendSlot>().filter(|slot| !slot.is_open()).cloned();
+        let stood_in = slot.as_ref().map(|slot| slot.stand_in(request.headers()));
         let step = self.0.script.take();
         let place = self.0.ledger.enter(recorded(&request));
         let _ending = Ending { state: &self.0, place };
@@ -148,7 +153,13 @@ impl Middleware for Scripted {
             tokio::time::sleep(step.delay).await;
         }
         match step.end {
-            End::Answers(answer) => Ok(answer.response(request.url().clone(), request.method())),
+            End::Answers(answer) => {
+                let response = answer.response(request.url().clone(), request.method());
+                if let (Some(slot), Some(place)) = (slot, stood_in) {
+                    slot.answered(place, Head::of(&response));
+                }
+                Ok(response)
+            }
             End::Fails(error) => Err(error.strike(request.url()).await.into()),
             End::Hangs => std::future::pending().await,
         }

@@ -114,13 +114,13 @@ impl StatusProbe for StatusUrl {
         let Some(url) = self.locate(operation) else { return ProbeVerdict::Undecided };
         let (asked, asked_path) = (Origin::of(&url), url.path().to_owned());
         let Ok(response) = operation.send(operation.get(url)).await else { return ProbeVerdict::Undecided };
-        if Origin::of(response.url()) != asked && !made_by_hand(response.url()) {
+        if Origin::of(response.url()) != asked {
             return ProbeVerdict::Undecided;
         }
         let verdict = match self.found(response.status()) {
             Found::Applied => return ProbeVerdict::Applied(response),
             // Who redirects the question knows of the operation, or sends strangers away: what is missing is something else.
-            Found::Absent if response.url().path() != asked_path && !made_by_hand(response.url()) => ProbeVerdict::Undecided,
+            Found::Absent if response.url().path() != asked_path => ProbeVerdict::Undecided,
             Found::Absent => ProbeVerdict::Absent,
             Found::InProgress => ProbeVerdict::InProgress,
             Found::Undecided => ProbeVerdict::Undecided,
@@ -134,11 +134,6 @@ impl fmt::Debug for StatusUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StatusUrl").field("verdicts", &self.verdicts).finish_non_exhaustive()
     }
-}
-
-/// What reqwest says when a response was built by hand, as mocks do.
-fn made_by_hand(url: &Url) -> bool {
-    url.host_str() == Some("no.url.provided.local")
 }
 
 /// A status URL that cannot be used: neither a path nor an `http` or `https` URL, a fragment, or a parameter that nothing fills.

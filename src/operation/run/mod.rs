@@ -26,8 +26,10 @@ use crate::{
     operation::key::OperationKey,
     operation::plan::Plan,
     operation::supply::{Outgoing, Supply},
+    outcome::advice::Advice,
     outcome::report::{AttemptRecord, ProbeRecord},
-    policy::{Decision, Evidence, Signal, StopReason, TooEarly},
+    policy::{Decision, Effect, Evidence, Signal, StopReason, TooEarly},
+    proof::witness::Redirects,
     request::deadline::Deadline,
 };
 
@@ -63,6 +65,11 @@ struct Run<'a> {
     /// The operation's deadline less the share kept for the last look.
     sending_until: Deadline,
     sends: u32,
+    /// What inner middlewares sent on their own.
+    hidden_sends: u32,
+    /// What sending again does, as far as it is still true.
+    effect: Effect,
+    advice: Vec<Advice>,
     probes: u32,
     earlier_probes: u32,
     /// The worst evidence that no probe has cleared.
@@ -90,6 +97,9 @@ impl<'a> Run<'a> {
             started: Instant::now(),
             sending_until: plan.sending_until(),
             sends: 0,
+            hidden_sends: 0,
+            effect: plan.effect,
+            advice: Vec::new(),
             probes: 0,
             earlier_probes: 0,
             // A key that an earlier process used may already have done its work.
@@ -148,9 +158,14 @@ impl<'a> Run<'a> {
         self.earlier_probes = self.earlier_probes.saturating_add(mem::take(&mut self.probes));
         self.followed_unknown |= self.sends > 1 && self.evidence == Evidence::Unknown;
         self.watched.sending();
-        let attempt = attempt::send(self.plan, outgoing, self.extensions, self.next.clone(), self.sending_until, self.too_early).await;
+        // Another origin does not know the key, so a resend that relies on it may not end up there.
+        let relies_on_key = self.sends > 1 && self.plan.key.is_some();
+        let redirects = if relies_on_key { Redirects::AtHome } else { Redirects::Anywhere };
+        let next = self.next.clone();
+        let attempt = attempt::send(self.plan, outgoing, self.extensions, next, self.sending_until, self.too_early, redirects).await;
         self.evidence = self.evidence.max(attempt.facts.evidence);
         self.watched.attempted(&attempt.facts, self.evidence, self.sending_until);
+        self.learn(&attempt.facts);
         self.too_early = self.too_early.after(attempt.facts.status);
         if let Some(Ok(hint)) = attempt.facts.hint {
             self.hint = Some(hint);

@@ -6,8 +6,11 @@ use super::Run;
 use crate::{
     contract::endpoint::Endpoint,
     operation::attempt::Attempt,
+    outcome::advice::Advice,
+    outcome::facts::AttemptFacts,
     outcome::report::{AttemptRecord, Record, RetryReport},
     policy::{Decision, KeyAnswer, Outcome, Situation, StopReason},
+    proof::witness::KeyKept,
     request::origin::Origin,
 };
 
@@ -32,11 +35,36 @@ impl Run<'_> {
             status: attempt.facts.status,
             evidence: attempt.facts.evidence,
             cause: attempt.facts.cause,
+            sends: attempt.facts.sends,
             hint: attempt.facts.hint.and_then(Result::ok),
             time_left: situation.time_left,
             pause,
             resend,
         });
+    }
+
+    /// Takes in what the witness saw of how the attempt was sent.
+    pub(super) fn learn(&mut self, facts: &AttemptFacts) {
+        let more = facts.sends.saturating_sub(1);
+        self.hidden_sends = self.hidden_sends.saturating_add(more);
+        if more > 0 {
+            self.advise(Advice::SentMoreOften);
+        }
+        let lost = match facts.key_kept {
+            KeyKept::Kept => return,
+            KeyKept::LeftHome => Advice::KeyLeftHome,
+            KeyKept::Replaced => Advice::KeyReplaced,
+        };
+        self.effect = self.effect.without_key();
+        self.advise(lost);
+    }
+
+    /// Notes what the owner of the program should know, once.
+    pub(super) fn advise(&mut self, advice: Advice) {
+        if !self.advice.contains(&advice) {
+            self.advice.push(advice);
+            self.watched.advised(advice, &self.url);
+        }
     }
 
     /// A resend that was decided and never sent, for want of budget, time or body, is none in the report.
@@ -64,6 +92,7 @@ impl Run<'_> {
             stop,
             outcome,
             evidence: self.evidence,
+            advice: self.advice.clone(),
             hint: self.hint,
             key: self.key().filter(|_| self.sends > 0),
             key_answer,

@@ -17,7 +17,7 @@ impl Run<'_> {
         if let Err(reason) = self.pause(&mut attempt, permit.pause()).await {
             return Resent::Stopped(attempt, reason);
         }
-        if !permit.still_holds(self.plan.effect, self.key_age()) {
+        if !permit.still_holds(self.effect, self.key_age()) {
             return Resent::Stopped(attempt, StopReason::KeyExpired);
         }
         let is_last = self.sends.saturating_add(1) >= self.plan.policy.attempts() && !self.plan.has_probe();

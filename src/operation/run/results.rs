@@ -77,6 +77,7 @@ impl Run<'_> {
 
     /// Who is told what: a request that nothing marks keeps the transport's own error, a marked write learns whether it may have happened.
     fn error(&self, held: Held, attempt: &Attempt, report: RetryReport) -> Error {
+        let stop = report.stop();
         let marked_write = self.plan.is_write && self.plan.endpoint.is_some();
         let failure = |source| Failure::new(report, self.key(), attempt.facts.status, source);
         let by_evidence = |failure| match self.evidence {
@@ -85,6 +86,8 @@ impl Run<'_> {
         };
         match held {
             Held::Error(error @ Error::Middleware(_)) => error,
+            // An inner middleware made an error of a final answer: there is nothing to add to it.
+            Held::Error(error) if stop == StopReason::AnswerIsFinal => error,
             Held::Error(Error::Reqwest(error)) if marked_write => by_evidence(failure(Some(FailureSource::Transport(error)))).into(),
             Held::Error(error @ Error::Reqwest(_)) => error,
             Held::Unsupplied(error) => by_evidence(failure(Some(FailureSource::Supply(error)))).into(),
@@ -207,6 +210,7 @@ pub(crate) fn misused(misuse: Misuse, request: &Request, extensions: &Extensions
         stop: StopReason::Misused,
         outcome: Outcome::Unprocessed,
         evidence: Evidence::Unprocessed,
+        advice: Vec::new(),
         hint: None,
         key: None,
         key_answer: None,

@@ -12,9 +12,9 @@ use crate::{
 
 impl Run<'_> {
     pub(super) fn situation(&self, attempt: &Attempt, supply: &Supply) -> Situation {
-        let mut situation = Situation::new(self.plan.effect, attempt.facts.signal, self.evidence);
+        let mut situation = Situation::new(self.effect, attempt.facts.signal, self.evidence);
         situation.hint = self.asked_wait(attempt);
-        situation.sends = self.sends;
+        situation.sends = self.sends.saturating_add(self.hidden_sends);
         situation.probes = self.probes;
         situation.earlier_probes = self.earlier_probes;
         situation.elapsed = self.started.elapsed();

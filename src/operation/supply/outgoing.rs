@@ -27,6 +27,10 @@ impl Outgoing {
         self.0.headers_mut()
     }
 
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        self.0.headers()
+    }
+
     pub(crate) fn send<'a>(self, next: Next<'a>, extensions: &'a mut Extensions) -> BoxFuture<'a, Result<Response>> {
         next.run(self.0, extensions)
     }

@@ -17,6 +17,7 @@ pub struct AttemptRecord {
     pub(crate) status: Option<StatusCode>,
     pub(crate) evidence: Evidence,
     pub(crate) cause: Cause,
+    pub(crate) sends: u32,
     pub(crate) hint: Option<Duration>,
     pub(crate) time_left: Duration,
     pub(crate) pause: Option<Duration>,
@@ -64,6 +65,13 @@ impl AttemptRecord {
     #[must_use]
     pub fn cause(&self) -> Cause {
         self.cause
+    }
+
+    /// How often it was sent: more than once if an inner middleware resends, which weakens every
+    /// promise. 1 where nobody sees it, without a [`SendWitness`](crate::SendWitness).
+    #[must_use]
+    pub fn sends(&self) -> u32 {
+        self.sends
     }
 
     /// The wait the server asked for with this answer.

@@ -11,7 +11,7 @@ use crate::request::correlation::CorrelationId;
 
 impl Serialize for RetryReport {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut report = serializer.serialize_struct("RetryReport", 14)?;
+        let mut report = serializer.serialize_struct("RetryReport", 15)?;
         report.serialize_field("method", self.method().as_str())?;
         report.serialize_field("origin", &self.origin().to_string())?;
         report.serialize_field("endpoint", &self.endpoint())?;
@@ -21,6 +21,7 @@ impl Serialize for RetryReport {
         report.serialize_field("stop", &self.stop())?;
         report.serialize_field("outcome", &self.outcome())?;
         report.serialize_field("evidence", &self.evidence())?;
+        report.serialize_field("advice", self.advice())?;
         report.serialize_field("hint_ms", &self.hint().map(millis))?;
         report.serialize_field("key_was_sent", &self.key_was_sent())?;
         report.serialize_field("replayed", &self.replayed())?;
@@ -32,7 +33,7 @@ impl Serialize for RetryReport {
 
 impl Serialize for AttemptRecord {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut attempt = serializer.serialize_struct("AttemptRecord", 11)?;
+        let mut attempt = serializer.serialize_struct("AttemptRecord", 12)?;
         attempt.serialize_field("number", &self.number)?;
         attempt.serialize_field("started_ms", &millis(self.started))?;
         attempt.serialize_field("took_ms", &millis(self.took))?;
@@ -40,6 +41,7 @@ impl Serialize for AttemptRecord {
         attempt.serialize_field("status", &self.status.as_ref().map(StatusCode::as_u16))?;
         attempt.serialize_field("evidence", &self.evidence)?;
         attempt.serialize_field("cause", &self.cause)?;
+        attempt.serialize_field("sends", &self.sends)?;
         attempt.serialize_field("hint_ms", &self.hint.map(millis))?;
         attempt.serialize_field("time_left_ms", &bounded(self.time_left))?;
         attempt.serialize_field("pause_ms", &self.pause.map(millis))?;

@@ -20,6 +20,7 @@ pub use probe_record::{Found, ProbeRecord};
 pub use slot::ReportSlot;
 
 use crate::{
+    outcome::advice::Advice,
     policy::{Evidence, IdempotencyKey, KeyAnswer, Outcome, StopReason},
     request::correlation::CorrelationId,
     request::origin::Origin,
@@ -63,6 +64,7 @@ pub(crate) struct Record {
     pub(crate) stop: StopReason,
     pub(crate) outcome: Outcome,
     pub(crate) evidence: Evidence,
+    pub(crate) advice: Vec<Advice>,
     pub(crate) hint: Option<Duration>,
     /// As far as it was sent.
     pub(crate) key: Option<IdempotencyKey>,
@@ -111,6 +113,12 @@ impl RetryReport {
     #[must_use]
     pub fn evidence(&self) -> Evidence {
         self.0.evidence
+    }
+
+    /// What was noticed about how the operation was sent, and should be mended in the program.
+    #[must_use]
+    pub fn advice(&self) -> &[Advice] {
+        &self.0.advice
     }
 
     /// The wait the server last asked for, also when it was too long to be waited: a good moment to try again by hand.

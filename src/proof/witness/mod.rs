@@ -17,19 +17,20 @@ mod atomic {
 use std::{cell::Cell, sync::Arc};
 
 use futures_util::future::BoxFuture;
-use http::{Extensions, Method, Version};
+use http::{Extensions, HeaderMap, Method, Version};
 use http_body::Body as _;
-use reqwest::{Request, Response, redirect};
+use reqwest::{Request, Response, Url, redirect};
 use reqwest_middleware::{Error, Middleware, Next, Result};
 
 use claim::{Claim, Stage};
 use slot::{Hop, Sent};
 use tracked::Tracked;
 
-pub(crate) use slot::{SendSlot, Watch, inside, is_inside};
+pub(crate) use slot::{Head, KeyKept, Redirects, SendSlot, Watch, inside, is_inside};
 
 use crate::{
     policy::Evidence,
+    proof::cause::Cause,
     proof::errors::{self, Upload},
 };
 
@@ -69,22 +70,46 @@ enum Client {
     Unseen,
 }
 
-tokio::task_local! {
-    /// Redirects of the send that this task is waiting for. reqwest asks its redirect policy within the request's own task.
-    static HOPS: Cell<u32>;
+/// The redirects of one send.
+struct Following {
+    hops: Cell<u32>,
+    /// Where it has to stay.
+    home: Option<Url>,
 }
 
-/// The same redirect policy, whose every use the witness around it notices.
+impl Following {
+    /// Whether the next redirect may be followed, as far as this send is concerned.
+    fn follows(&self, to: &Url) -> bool {
+        let stays = self.home.as_ref().is_none_or(|home| same_origin(home, to));
+        if stays {
+            self.hops.set(self.hops.get().saturating_add(1));
+        }
+        stays
+    }
+
+    fn hop(&self) -> Hop {
+        if self.hops.get() == 0 { Hop::First } else { Hop::MaybeLater }
+    }
+}
+
+tokio::task_local! {
+    /// Redirects of the send that this task is waiting for. reqwest asks its redirect policy within
+    /// the request's own task.
+    static FOLLOWING: Following;
+}
+
+/// The same redirect policy, whose every use the witness around it notices, and which follows no send
+/// further than that may go.
 pub(crate) fn counting(policy: redirect::Policy) -> redirect::Policy {
     redirect::Policy::custom(move |attempt| {
         // Outside of a scope nobody witnesses the request, and nobody needs the count.
-        let _ = HOPS.try_with(|hops| hops.set(hops.get().saturating_add(1)));
-        policy.redirect(attempt)
+        let follows = FOLLOWING.try_with(|following| following.follows(attempt.url())).unwrap_or(true);
+        if follows { policy.redirect(attempt) } else { attempt.stop() }
     })
 }
 
-fn hop(hops: &Cell<u32>) -> Hop {
-    if hops.get() == 0 { Hop::First } else { Hop::MaybeLater }
+fn same_origin(one: &Url, other: &Url) -> bool {
+    one.scheme() == other.scheme() && one.host_str() == other.host_str() && one.port_or_known_default() == other.port_or_known_default()
 }
 
 impl SendWitness {
@@ -134,14 +159,17 @@ impl SendWitness {
         })
     }
 
-    async fn send(&self, send: BoxFuture<'_, Result<Response>>, claim: Option<&Claim>) -> (Result<Response>, Hop) {
+    async fn send(&self, send: BoxFuture<'_, Result<Response>>, claim: Option<&Claim>, home: Option<Url>) -> (Result<Response>, Hop) {
         match self.client {
             Client::SendsOnce => (send.await, Hop::First),
             // reqwest resends only what it can clone, which a wrapped body is not, and only after a
             // GOAWAY or REFUSED_STREAM: without proof, that is.
             Client::RedirectsOff if claim.is_none() => (send.await, Hop::MaybeLater),
             Client::RedirectsOff => (send.await, Hop::First),
-            Client::Counted => HOPS.scope(Cell::new(0), async { (send.await, HOPS.with(hop)) }).await,
+            Client::Counted => {
+                let following = Following { hops: Cell::new(0), home };
+                FOLLOWING.scope(following, async { (send.await, FOLLOWING.with(Following::hop)) }).await
+            }
             Client::Unseen => (send.await, Hop::MaybeLater),
         }
     }
@@ -154,20 +182,37 @@ impl Middleware for SendWitness {
             return next.run(request, extensions).await;
         };
         let buildable = matches!(request.url().scheme(), "http" | "https");
+        let asked = (slot.promises_a_key() || slot.redirects() == Redirects::AtHome).then(|| request.url().clone());
+        let home = asked.clone().filter(|_| slot.redirects() == Redirects::AtHome);
         let claim = self.track(&mut request, slot.watch());
-        let place = slot.open(claim.clone());
-        let (result, hop) = self.send(next.run(request, extensions), claim.as_deref()).await;
-        slot.close(
-            place,
-            match &result {
-                Ok(response) => Sent::Answered(hop, response.status()),
-                // proof: reqwest builds no request for any other scheme, so there was no first hop either.
-                Err(Error::Reqwest(error)) if error.is_builder() && !buildable => Sent::Failed(Evidence::Unprocessed),
-                Err(Error::Reqwest(error)) => Sent::Failed(evidence_of(error, claim.as_deref(), hop)),
-                Err(Error::Middleware(_)) => Sent::Failed(Evidence::Unknown),
-            },
-        );
+        let place = slot.open(claim.clone(), request.headers());
+        let (result, hop) = self.send(next.run(request, extensions), claim.as_deref(), home).await;
+        let sent = match &result {
+            Ok(response) => {
+                if asked.is_some_and(|asked| !same_origin(&asked, response.url())) {
+                    slot.left_home(place);
+                }
+                Sent::Answered(hop, Head::of(response))
+            }
+            // proof: reqwest builds no request for any other scheme, so there was no first hop either.
+            Err(Error::Reqwest(error)) if error.is_builder() && !buildable => Sent::Failed(Evidence::Unprocessed, Cause::Request),
+            Err(Error::Reqwest(error)) => Sent::Failed(evidence_of(error, claim.as_deref(), hop), errors::cause(error)),
+            Err(Error::Middleware(_)) => Sent::Failed(Evidence::Unknown, Cause::Middleware),
+        };
+        slot.close(place, sent);
         result
+    }
+}
+
+impl Head {
+    /// Successes and redirects are no errors to anybody, so only their status is kept.
+    pub(crate) fn of(response: &Response) -> Self {
+        let bare = Self { status: response.status(), headers: HeaderMap::new() };
+        if bare.is_error() { Self { headers: response.headers().clone(), ..bare } } else { bare }
+    }
+
+    pub(crate) fn is_error(&self) -> bool {
+        self.status.is_client_error() || self.status.is_server_error()
     }
 }
 

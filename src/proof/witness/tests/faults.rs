@@ -132,7 +132,7 @@ async fn an_untrusted_certificate_is_proof_and_broken() {
     .await;
     let untrusted = Fault::at("untrusted", format!("https://localhost:{}/", peer.address.port()));
     untrusted.leaves(Proof::BeforeConnection, Cause::Certificate).await;
-    untrusted.each(|told, _, came| assert!(came.error().is_some_and(errors::is_broken), "{told}")).await;
+    untrusted.each(|told, _, came| assert!(came.error().is_some_and(is_broken), "{told}")).await;
 }
 
 #[tokio::test]
@@ -261,7 +261,7 @@ async fn an_answer_proves_nothing_by_itself() {
         let answer: Response = plain().read_timeout(limit).build().unwrap().get(peer.url("/")).send().await.unwrap();
         let lost = answer.bytes().await.unwrap_err();
         assert_eq!((errors::cause(&lost), errors::proof(&lost, Upload::Read)), (Cause::BodyLost, Evidence::Unknown));
-        assert!(!errors::is_broken(&lost));
+        assert!(!is_broken(&lost));
     }
 }
 
@@ -298,19 +298,19 @@ async fn a_request_body_that_fails_is_not_broken_and_proves_nothing() {
         let came = witnessed(&road.client(plain()), request, PATIENCE, Watch::Body).await;
         let error = came.error().unwrap();
         assert_eq!((came.evidence, errors::cause(error)), (Evidence::Unknown, Cause::RequestBody), "{road:?}: {error:?}");
-        assert!(!errors::is_broken(error));
+        assert!(!is_broken(error));
     }
 }
 
 #[tokio::test]
 async fn a_request_that_cannot_be_sent_as_it_is_is_broken() {
     let bad_scheme = plain().build().unwrap().get("ftp://shop.invalid/").send().await.unwrap_err();
-    assert!(errors::is_broken(&bad_scheme));
+    assert!(is_broken(&bad_scheme));
     assert_eq!(errors::cause(&bad_scheme), Cause::Request);
 
     let silent = Peer::serving(Wire::silence).await;
     let too_old = plain().build().unwrap().get(silent.url("/")).version(http::Version::HTTP_09).send().await.unwrap_err();
-    assert!(errors::is_broken(&too_old), "{too_old:?}");
+    assert!(is_broken(&too_old), "{too_old:?}");
     assert_eq!(errors::cause(&too_old), Cause::Request);
 }
 

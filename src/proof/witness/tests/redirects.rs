@@ -149,7 +149,7 @@ async fn a_redirect_that_cannot_be_followed_is_broken_and_unknown() {
             .each(|told, row, came| {
                 assert_eq!(came.evidence, Evidence::Unknown, "{told}");
                 assert_eq!(came.error().map(errors::cause), row.road.follows().then_some(cause), "{told}");
-                assert!(came.error().is_none_or(errors::is_broken), "{told}");
+                assert!(came.error().is_none_or(is_broken), "{told}");
             })
             .await;
     }

@@ -310,6 +310,10 @@ impl Row {
     }
 }
 
+pub(super) fn is_broken(error: &reqwest::Error) -> bool {
+    crate::proof::errors::cause(error).is_beyond_help()
+}
+
 /// Which kind of proof a fault leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Proof {
