@@ -21,6 +21,7 @@ use crate::{
     proof::witness::SendSlot,
     request::deadline::Deadline,
     response::body::{self, Loss, Read},
+    response::url::has_url,
 };
 
 /// What one attempt left behind.
@@ -178,9 +179,8 @@ fn facts(plan: &Plan<'_>, status: StatusCode, headers: &HeaderMap, body: Option<
 /// that has the request's own URL: a 303 may lead a POST that was processed back to the page it was sent to. Mocks follow no redirect.
 fn refusal(slot: &SendSlot, response: &Response) -> Evidence {
     slot.refusal(response.status()).unwrap_or_else(|| {
-        // What reqwest says when a response was built by hand without a URL. One from the network has a URL, and mostly an address as well;
-        // not on a Unix socket.
-        let by_hand = response.remote_addr().is_none() && response.url().host_str() == Some("no.url.provided.local");
+        // One from the network has a URL, and mostly an address as well; not on a Unix socket.
+        let by_hand = response.remote_addr().is_none() && !has_url(response);
         if by_hand { Evidence::Unprocessed } else { Evidence::Unknown }
     })
 }
