@@ -1,0 +1,39 @@
+//! Why a file is not a catalogue.
+
+use std::{error::Error, fmt};
+
+/// What is wrong with a file, and where. Its text never appears whole, only the value that was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InvalidFile {
+    line: usize,
+    field: String,
+    message: String,
+}
+
+impl InvalidFile {
+    pub(super) fn new(line: usize, field: String, message: &str) -> Self {
+        Self { line, field, message: message.trim().replace('\n', " ") }
+    }
+
+    /// The line, counted from 1. For what concerns a whole row: where the row begins.
+    #[must_use]
+    pub const fn line(&self) -> usize {
+        self.line
+    }
+
+    /// The field, such as `endpoint[2].deadline`; empty when the text is no TOML or JSON at all.
+    #[must_use]
+    pub fn field(&self) -> &str {
+        &self.field
+    }
+}
+
+impl fmt::Display for InvalidFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { line, field, message } = self;
+        let gap = if field.is_empty() { "" } else { ", " };
+        write!(f, "line {line}{gap}{field}: {message}")
+    }
+}
+
+impl Error for InvalidFile {}
