@@ -192,14 +192,25 @@ impl TokenBucket {
         then.millionths() / RESEND
     }
 
+    /// Whether the reserve is full. Who opens a new bucket in the place of a full one has gained nothing.
+    #[must_use]
+    pub fn is_full(&self, now: Instant) -> bool {
+        self.refilled(self.deposits.since(now)) == self.limits.full()
+    }
+
     fn millionths(&self) -> u64 {
         self.deposits.iter().fold(self.reserve, u64::saturating_add)
     }
 
     fn advance(&mut self, now: Instant) {
-        // One resend a second is one millionth of it a microsecond.
-        let refill = self.deposits.advance(now).saturating_mul(u64::from(self.limits.refill));
-        self.reserve = self.reserve.saturating_add(refill).min(self.limits.full());
+        let passed = self.deposits.advance(now);
+        self.reserve = self.refilled(passed);
+    }
+
+    /// The reserve after so many microseconds. One resend a second is one millionth of it a microsecond.
+    const fn refilled(&self, passed: u64) -> u64 {
+        let (refilled, full) = (self.reserve.saturating_add(passed.saturating_mul(self.limits.refill as u64)), self.limits.full());
+        if refilled < full { refilled } else { full }
     }
 }
 
@@ -305,6 +316,18 @@ mod tests {
         }
         let saved = bucket.balance(now);
         assert!((10 + 180..=10 + 200).contains(&saved), "{saved} after {:?}", now - start);
+    }
+
+    #[test]
+    fn a_bucket_is_full_while_its_reserve_is_whatever_was_deposited() {
+        let start = Instant::now();
+        let mut bucket = TokenBucket::new(BudgetLimits::percent(100).with_reserve(2, 1), start);
+        bucket.deposit(start);
+        assert!(spend(&mut bucket, start) && bucket.is_full(start), "an operation paid");
+        assert!(spend(&mut bucket, start) && !bucket.is_full(start), "the reserve paid");
+        bucket.deposit(start);
+        assert!(!bucket.is_full(start + Duration::from_micros(999_999)));
+        assert!(bucket.is_full(start + Duration::from_secs(1)));
     }
 
     #[test]

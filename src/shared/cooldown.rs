@@ -71,7 +71,12 @@ impl Cooldown {
 
     /// Holds the scope back until then, or longer where somebody has already asked for longer.
     pub fn note(&self, scope: ScopeKey, until: Instant) {
-        self.scopes.enter(scope, || until, |known| *known = until.max(*known));
+        self.scopes.enter(
+            scope,
+            || until,
+            |mut idle| idle.next().map(|(key, _)| *key),
+            |known| known.map(|known| *known = until.max(*known)),
+        );
     }
 
     /// The instant before which nothing may be resent in this scope; `None` when it has passed.
