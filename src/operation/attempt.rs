@@ -6,12 +6,13 @@
 use std::{error::Error as StdError, time::SystemTime};
 
 use http::{Extensions, HeaderMap, StatusCode};
-use reqwest::Response;
+use reqwest::{Response, Url};
 use reqwest_middleware::{Error, Next};
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
     contract::endpoint::{Answer, Endpoint},
+    contract::status_url::made_by_hand,
     operation::plan::Plan,
     operation::supply::Outgoing,
     outcome::facts::AttemptFacts,
@@ -101,6 +102,14 @@ struct Limit {
 }
 
 impl Attempt {
+    /// Where the answer came from, after all redirects. `None` where no answer is held, or an inner middleware has built it anew.
+    pub(crate) fn answered_by(&self) -> Option<&Url> {
+        match &self.held {
+            Held::Response(response) => Some(response.url()).filter(|url| !made_by_hand(url)),
+            Held::GivenBack | Held::Error(_) | Held::TimedOut(_) | Held::BodyLost(_) | Held::Unsupplied(_) => None,
+        }
+    }
+
     async fn answered(&mut self, plan: &Plan<'_>, response: Response, limit: Limit, slot: &SendSlot, too_early: TooEarly) {
         let status = response.status();
         let endpoint = plan.endpoint.as_ref();

@@ -66,11 +66,11 @@ impl RetryBudget {
     /// use reqwest_safe_retry::{RetryBudget, ScopeKey};
     ///
     /// let per_tenant = RetryBudget::default()
-    ///     .keyed_by(|request| ScopeKey::of(&(ScopeKey::origin(request.url()), request.headers().get("x-tenant"))));
+    ///     .scoped_by(|request| ScopeKey::of(&(ScopeKey::origin(request.url()), request.headers().get("x-tenant"))));
     /// ```
     #[must_use]
-    pub fn keyed_by(self, key: impl Fn(&Request) -> ScopeKey + Send + Sync + 'static) -> Self {
-        Self { scoping: Scoping::by(key), ..self }
+    pub fn scoped_by(self, scope: impl Fn(&Request) -> ScopeKey + Send + Sync + 'static) -> Self {
+        Self { scoping: Scoping::by(scope), ..self }
     }
 
     /// How many whole resends are left for the origin of a URL; of an adaptive budget, how many are sure to be granted.
@@ -79,15 +79,15 @@ impl RetryBudget {
         self.balance_of(ScopeKey::origin(url))
     }
 
-    /// As [`balance`](Self::balance), for a key as [`keyed_by`](Self::keyed_by) makes them.
+    /// As [`balance`](Self::balance), for a scope as [`scoped_by`](Self::scoped_by) makes them.
     #[must_use]
-    pub fn balance_of(&self, key: ScopeKey) -> u64 {
-        self.ledgers.balance(key, Instant::now())
+    pub fn balance_of(&self, scope: ScopeKey) -> u64 {
+        self.ledgers.balance(scope, Instant::now())
     }
 
     /// The account that pays for one operation.
     pub(crate) fn account(&self, request: &Request) -> BudgetAccount<'_> {
-        BudgetAccount { ledgers: &self.ledgers, key: self.scoping.key(request) }
+        BudgetAccount { ledgers: &self.ledgers, scope: self.scoping.scope(request).key }
     }
 
     fn open(limits: Limits) -> Self {
@@ -111,33 +111,33 @@ impl fmt::Debug for RetryBudget {
 #[derive(Clone, Copy)]
 pub(crate) struct BudgetAccount<'a> {
     ledgers: &'a Arc<Ledgers>,
-    key: ScopeKey,
+    scope: ScopeKey,
 }
 
 impl BudgetAccount<'_> {
     /// Once per operation, before its first send.
     pub(crate) fn deposit(self, now: Instant) {
-        self.ledgers.with(self.key, now, |_, ledger| ledger.deposit(now));
+        self.ledgers.with(self.scope, now, |_, ledger| ledger.deposit(now));
     }
 
     /// After an answer that no resend could improve. Only an adaptive budget listens.
     pub(crate) fn accepted(self, now: Instant) {
         match self.ledgers.limits {
             Limits::Earned(_) => {}
-            Limits::Adaptive(_) => self.ledgers.with(self.key, now, |_, ledger| ledger.accepted(now)),
+            Limits::Adaptive(_) => self.ledgers.with(self.scope, now, |_, ledger| ledger.accepted(now)),
         }
     }
 
     /// Pays for one resend or probe, when it is decided. Only an adaptive budget looks at the draw.
     pub(crate) fn withdraw(self, now: Instant, draw: Draw) -> Option<Withdrawal> {
-        let (payer, token) = self.ledgers.with(self.key, now, |payer, ledger| Some((payer, ledger.withdraw(now, draw)?)))?;
+        let (payer, token) = self.ledgers.with(self.scope, now, |payer, ledger| Some((payer, ledger.withdraw(now, draw)?)))?;
         Some(Withdrawal { ledgers: Arc::clone(self.ledgers), payer, token: Some(token) })
     }
 
     /// How many whole resends are left, for the log.
     #[cfg_attr(not(any(feature = "tracing", feature = "metrics")), expect(dead_code, reason = "only telemetry asks"))]
     pub(crate) fn left(self, now: Instant) -> u64 {
-        self.ledgers.balance(self.key, now)
+        self.ledgers.balance(self.scope, now)
     }
 }
 
@@ -180,10 +180,10 @@ struct Ledgers {
 }
 
 impl Ledgers {
-    fn with<R>(&self, key: ScopeKey, now: Instant, work: impl FnOnce(Payer, &mut Ledger) -> R) -> R {
+    fn with<R>(&self, scope: ScopeKey, now: Instant, work: impl FnOnce(Payer, &mut Ledger) -> R) -> R {
         let open = || Ledger::open(self.limits, now);
-        self.scopes.enter(key, open, forgettable(now), |ledger| match ledger {
-            Some(ledger) => work(Payer::Scope(key), ledger),
+        self.scopes.enter(scope, open, forgettable(now), |ledger| match ledger {
+            Some(ledger) => work(Payer::Scope(scope), ledger),
             None => work(Payer::Newcomers, self.newcomers().get_or_insert_with(open)),
         })
     }
@@ -191,13 +191,13 @@ impl Ledgers {
     fn give_back(&self, payer: Payer, token: Token) {
         match payer {
             // A scope forgotten meanwhile has forgotten this token, too.
-            Payer::Scope(key) => self.scopes.peek(key, |ledger| ledger.give_back(token)),
+            Payer::Scope(scope) => self.scopes.peek(scope, |ledger| ledger.give_back(token)),
             Payer::Newcomers => self.newcomers().as_mut().map(|ledger| ledger.give_back(token)),
         };
     }
 
-    fn balance(&self, key: ScopeKey, now: Instant) -> u64 {
-        self.scopes.peek(key, |ledger| ledger.balance(now)).unwrap_or_else(|| {
+    fn balance(&self, scope: ScopeKey, now: Instant) -> u64 {
+        self.scopes.peek(scope, |ledger| ledger.balance(now)).unwrap_or_else(|| {
             let newcomers = if self.scopes.has_room(forgettable(now)) { None } else { self.newcomers().clone() };
             newcomers.unwrap_or_else(|| Ledger::open(self.limits, now)).balance(now)
         })
@@ -210,7 +210,7 @@ impl Ledgers {
 
 /// Finds the scope used longest ago that loses nothing by being forgotten.
 fn forgettable(now: Instant) -> impl FnOnce(IdleFirst<'_, Ledger>) -> Option<ScopeKey> {
-    move |mut scopes| scopes.find(|(_, ledger)| ledger.is_full(now)).map(|(key, _)| *key)
+    move |mut scopes| scopes.find(|(_, ledger)| ledger.is_full(now)).map(|(scope, _)| *scope)
 }
 
 #[derive(Clone, Copy)]
@@ -310,8 +310,8 @@ mod tests {
     }
 
     #[test]
-    fn the_key_of_the_user_replaces_the_origin() {
-        let budget = RetryBudget::new(FEW).keyed_by(|request| ScopeKey::of(request.method()));
+    fn the_scope_of_the_user_replaces_the_origin() {
+        let budget = RetryBudget::new(FEW).scoped_by(|request| ScopeKey::of(request.method()));
         let now = Instant::now();
         assert!(spends(budget.account(&get("https://one.example/")), now));
         assert!(spends(budget.account(&get("https://other.example/")), now));
@@ -364,7 +364,7 @@ mod tests {
         let budget = RetryBudget::default();
         let now = Instant::now();
         for host in 0..200_000_u32 {
-            BudgetAccount { ledgers: &budget.ledgers, key: ScopeKey::of(&host) }.deposit(now);
+            BudgetAccount { ledgers: &budget.ledgers, scope: ScopeKey::of(&host) }.deposit(now);
         }
         assert_eq!(budget.ledgers.scopes.len(), Scopes::<Ledger>::MOST);
         assert_eq!(format!("{budget:?}"), "RetryBudget { origins: 1024 }");
@@ -375,7 +375,7 @@ mod tests {
         let mut resends = vec![0; origins as usize];
         for _ in 0..rounds {
             for (origin, resends) in resends.iter_mut().enumerate() {
-                let account = BudgetAccount { ledgers: &budget.ledgers, key: ScopeKey::of(&origin) };
+                let account = BudgetAccount { ledgers: &budget.ledgers, scope: ScopeKey::of(&origin) };
                 account.deposit(now);
                 *resends += (0..2).take_while(|_| spends(account, now)).count() as u32;
             }
@@ -398,7 +398,7 @@ mod tests {
     #[test]
     fn an_origin_that_is_forgotten_returns_with_no_more_than_it_had() {
         let (budget, now) = (RetryBudget::new(BudgetLimits::percent(0).with_reserve(2, 0)), Instant::now());
-        let account = |host: u32| BudgetAccount { ledgers: &budget.ledgers, key: ScopeKey::of(&host) };
+        let account = |host: u32| BudgetAccount { ledgers: &budget.ledgers, scope: ScopeKey::of(&host) };
         while spends(account(0), now) {}
         (1..5_000).for_each(|host| account(host).deposit(now));
         assert!(!spends(account(0), now), "spent is spent");
@@ -408,7 +408,7 @@ mod tests {
     #[test]
     fn what_a_newcomer_at_a_full_table_gives_back_goes_where_it_came_from() {
         let (budget, now) = (RetryBudget::new(BudgetLimits::percent(0).with_reserve(1, 0)), Instant::now());
-        let account = |host: u32| BudgetAccount { ledgers: &budget.ledgers, key: ScopeKey::of(&host) };
+        let account = |host: u32| BudgetAccount { ledgers: &budget.ledgers, scope: ScopeKey::of(&host) };
         (0..1_024).for_each(|host| assert!(spends(account(host), now)));
         let shared = account(2_000).withdraw(now, Draw::LEAST).unwrap();
         assert!(!spends(account(3_000), now), "newcomers share one balance");

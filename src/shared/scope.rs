@@ -1,4 +1,4 @@
-//! What is kept per origin, or per key of the user's: found without allocating, bounded, behind one short lock.
+//! What is kept per origin, or per scope of the user's: found without allocating, bounded, behind one short lock.
 
 use std::{
     fmt,
@@ -52,17 +52,34 @@ impl fmt::Debug for ScopeKey {
 
 /// How requests are told apart: by origin, unless the user has a function for it.
 #[derive(Clone, Default)]
-pub(crate) struct Scoping(Option<Arc<KeyOf>>);
+pub(crate) struct Scoping(Option<Arc<ScopeOf>>);
 
-type KeyOf = dyn Fn(&Request) -> ScopeKey + Send + Sync;
+type ScopeOf = dyn Fn(&Request) -> ScopeKey + Send + Sync;
 
 impl Scoping {
-    pub(crate) fn by(key: impl Fn(&Request) -> ScopeKey + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(key)))
+    pub(crate) fn by(scope: impl Fn(&Request) -> ScopeKey + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(scope)))
     }
 
-    pub(crate) fn key(&self, request: &Request) -> ScopeKey {
-        self.0.as_ref().map_or_else(|| ScopeKey::origin(request.url()), |key| key(request))
+    pub(crate) fn scope(&self, request: &Request) -> Scope {
+        let origin = ScopeKey::origin(request.url());
+        Scope { key: self.0.as_ref().map_or(origin, |scope| scope(request)), origin }
+    }
+}
+
+/// What a request falls under.
+#[derive(Clone, Copy)]
+pub(crate) struct Scope {
+    pub(crate) key: ScopeKey,
+    origin: ScopeKey,
+}
+
+impl Scope {
+    /// What the request falls under at a server that may not be the one it was first sent to. Of other servers, only those that
+    /// are told apart by origin are known: a function of the user's has not seen the request that a redirect made.
+    pub(crate) fn at(self, url: &Url) -> Option<ScopeKey> {
+        let origin = ScopeKey::origin(url);
+        if origin == self.origin { Some(self.key) } else { (self.key == self.origin).then_some(origin) }
     }
 }
 
@@ -107,12 +124,7 @@ impl<V> Scopes<V> {
         scopes.len() < Self::MOST || room(scopes.iter().rev()).is_some()
     }
 
-    /// Works on the value of a scope, if there is one.
-    pub(crate) fn find<R>(&self, key: ScopeKey, work: impl FnOnce(&mut V) -> R) -> Option<R> {
-        self.lock().get_mut(&key).map(work)
-    }
-
-    /// As [`find`](Self::find), but looking does not count as use.
+    /// Works on the value of a scope, if there is one. Looking does not count as use.
     pub(crate) fn peek<R>(&self, key: ScopeKey, work: impl FnOnce(&mut V) -> R) -> Option<R> {
         self.lock().peek_mut(&key).map(work)
     }
@@ -146,6 +158,16 @@ mod tests {
         for other in ["http://api.example/a", "https://api.example:8443/a", "https://api2.example/a"] {
             assert_ne!(one, key(other), "{other}");
         }
+    }
+
+    #[test]
+    fn a_redirect_leads_to_the_scope_of_its_origin_and_no_users_function_is_asked_about_it() {
+        let request = Request::new(reqwest::Method::GET, "https://one.example/a".parse().unwrap());
+        let (same, other) = ("https://one.example/b".parse().unwrap(), "https://other.example/".parse().unwrap());
+        let by_origin = Scoping::default().scope(&request);
+        assert_eq!((by_origin.at(&same), by_origin.at(&other)), (Some(ScopeKey::origin(&same)), Some(ScopeKey::origin(&other))));
+        let by_tenant = Scoping::by(|_| ScopeKey::of("tenant")).scope(&request);
+        assert_eq!((by_tenant.at(&same), by_tenant.at(&other)), (Some(ScopeKey::of("tenant")), None));
     }
 
     #[test]

@@ -137,7 +137,7 @@ impl fmt::Debug for StatusUrl {
 }
 
 /// What reqwest says when a response was built by hand, as mocks do.
-fn made_by_hand(url: &Url) -> bool {
+pub(crate) fn made_by_hand(url: &Url) -> bool {
     url.host_str() == Some("no.url.provided.local")
 }
 
