@@ -50,6 +50,22 @@ impl BudgetLimits {
     /// operations a second in full. 10 s, as in Finagle and tower, save enough for a blip of one second.
     pub const DEFAULT: Self = Self { share: 200_000, reserve: 10, refill: 1, memory: Duration::from_secs(10) };
 
+    /// 20 % and no reserve, for many processes that call the same server.
+    ///
+    /// Shares add up: 20 % of each process's operations are 20 % of all. Reserves multiply: 1000 processes have 1000 reserves, and
+    /// where each has little traffic they pay for every resend there is. The simulator of `examples/storm`, with 40 operations a second
+    /// in all, spread over N processes; requests for an operation while everything fails, and the share of everyday failures (1 %
+    /// of the attempts) that resends heal:
+    ///
+    /// | N | operations/s each | `DEFAULT` | `FLEET` | one budget for all, at best |
+    /// |---|---|---|---|---|
+    /// FIGURES
+    ///
+    /// So a fleet of quiet processes has to choose. Without a reserve, a process below about one operation every two seconds has earned no
+    /// resend when it needs one; [`with_memory`](Self::with_memory) lets it save for up to a minute. What a server asks to wait
+    /// can be shared between processes instead; a budget on a shared store would gain nothing over this.
+    pub const FLEET: Self = Self::DEFAULT.with_reserve(0, 0);
+
     /// More than any client can send: the most of everything, over four thousand million resends at once and again every second.
     pub const UNLIMITED: Self = Self::per_million(u32::MAX).with_reserve(u32::MAX, u32::MAX);
 
