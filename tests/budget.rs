@@ -255,7 +255,7 @@ mod handle {
 
     #[test]
     fn a_budget_never_prints_what_it_is_kept_for() {
-        let budget = RetryBudget::default().keyed_by(|request| ScopeKey::origin(request.url()));
+        let budget = RetryBudget::default().scoped_by(|request| ScopeKey::origin(request.url()));
         assert_eq!(format!("{budget:?}"), "RetryBudget { origins: 0 }");
         assert_eq!(format!("{:?}", ScopeKey::of("secret")), "ScopeKey(..)");
     }

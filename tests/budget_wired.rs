@@ -243,7 +243,7 @@ async fn an_outage_of_one_origin_leaves_the_others_their_resends() {
 async fn a_key_of_the_user_says_who_shares_a_balance() {
     let tenant = |request: &reqwest::Request| ScopeKey::of(&request.headers().get("x-tenant"));
     let peer = Scripted::answering(500);
-    let client = client(hasty().with_budget(RetryBudget::new(TWO).keyed_by(tenant)), &peer);
+    let client = client(hasty().with_budget(RetryBudget::new(TWO).scoped_by(tenant)), &peer);
     let of = |tenant: &str, url: &str| client.get(url).header("x-tenant", tenant);
     assert_eq!(sends(&peer, of("red", "http://one.test/")).await, (3, StopReason::AttemptsSpent));
     assert_eq!(sends(&peer, of("red", "http://other.test/")).await, (1, StopReason::BudgetSpent));

@@ -12,7 +12,8 @@ use http::Extensions;
 use reqwest::{Certificate, ClientBuilder, Method, Request, Response, StatusCode, Url};
 use reqwest_middleware::{ClientWithMiddleware, Middleware, Next, Result};
 use reqwest_safe_retry::{
-    Cause, Endpoint, Evidence, Outcome, ReportSlot, ResendReason, RetryError, RetryErrorExt, RetryReport, SafeRetry, StopReason, Unmarked,
+    Cause, Cooldown, Endpoint, Evidence, Outcome, ReportSlot, ResendReason, RetryError, RetryErrorExt, RetryReport, SafeRetry, ScopeKey,
+    StopReason, Unmarked,
     testing::{Fault, FaultServer, H2Fault, H2Reason, Handshake, Recorded, Tls},
 };
 use support::{Dead, Lookup, Names, ORDERS, QUICK, Road, bounded, keyed_write, marked, plain};
@@ -621,4 +622,16 @@ async fn a_scheme_that_an_inner_middleware_wrote_over_proves_nothing() {
     assert!(matches!(RetryError::find(&error), Some(RetryError::OutcomeUnknown(_))), "{error:?}");
     assert_eq!(slot.take().unwrap().evidence(), Evidence::Unknown);
     server.assert_writes(1);
+}
+
+#[tokio::test]
+async fn the_wait_of_a_redirects_target_holds_back_its_own_origin_and_not_the_first() {
+    let target = FaultServer::start([Fault::status(503).with_header("retry-after", "60")]).await;
+    let first = FaultServer::start([Fault::status(302).with_header("location", target.url("/orders").as_str())]).await;
+    let cooldown = Cooldown::new();
+    let client = retry().with_shared_cooldown(cooldown.clone()).client(plain()).build().unwrap();
+    let answer = bounded(client.get(first.url("/orders")).with_extension(Endpoint::never_resend()).send()).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let held_back = |server: &FaultServer| cooldown.release(ScopeKey::origin(&server.url("/")), tokio::time::Instant::now()).is_some();
+    assert!(held_back(&target) && !held_back(&first));
 }

@@ -78,6 +78,7 @@ fn the_defaults_table_is_that_of_the_constants() {
         budget.refill_per_second()
     );
     assert_eq!(value("budget per origin"), share);
+    assert_eq!(value("longest wait that is shared"), format!("{} h", defaults::MOST_SHARED_WAIT.as_secs() / 3600));
     assert_eq!(RetryPolicy::DEFAULT.attempts(), defaults::ATTEMPTS);
 }
 

@@ -638,7 +638,7 @@ async fn no_type_of_an_operation_shows_a_secret() {
 async fn no_shared_state_shows_a_secret() {
     let printed = Printed::default();
     let scope = |request: &Request| ScopeKey::of(request.url().as_str());
-    let budget = RetryBudget::new(BudgetLimits::DEFAULT).keyed_by(scope);
+    let budget = RetryBudget::new(BudgetLimits::DEFAULT).scoped_by(scope);
     let cooldown = Cooldown::new().scoped_by(scope).holding_back(HoldsBack::FirstSendsToo);
     let guarded = Endpoint::keyed_write(KeyContract::STRIPE.with_reuse_guard());
     let plugin = plugin(&printed).with_budget(budget.clone()).with_shared_cooldown(cooldown.clone());

@@ -4,7 +4,7 @@
 #[expect(dead_code, reason = "the example also prints and draws")]
 mod model;
 
-use model::{claim::Claim, collapse, contention, failures, outage};
+use model::{claim::Claim, collapse, contention, failures, fleet, outage};
 
 fn assert_all(claims: &[Claim]) {
     assert!(!claims.is_empty());
@@ -33,6 +33,11 @@ fn a_collapse_is_cured_by_a_budget_and_not_by_backoff() {
 fn after_an_outage_only_a_budget_lets_the_server_come_back() {
     let storms = outage::Behaviour::ALL.map(|behaviour| outage::run(behaviour, outage::Scene::SMALL, 1));
     assert_all(&outage::claims(&storms));
+}
+
+#[test]
+fn in_a_fleet_shares_add_up_and_reserves_multiply() {
+    assert_all(&fleet::claims(&fleet::table(|| ())));
 }
 
 #[test]

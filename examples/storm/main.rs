@@ -1,7 +1,7 @@
 //! What a storm looks like: `cargo run --release --example storm -- --out docs`.
 //!
 //! Thousands of simulated clients on virtual time, obeying the real policy and paying from the real budget. Three published simulations are
-//! reproduced, then an outage is: each prints a table, is drawn as SVG, and is held to its claims; the exit code tells.
+//! reproduced, then an outage and a fleet are: each prints a table, is drawn as SVG, and is held to its claims; the exit code tells.
 //!
 //! `--quick` runs less often, within accordingly wider tolerances, and a fifth of the outage's clients. [`model::outage`] is the file to read first.
 
@@ -13,7 +13,7 @@ use std::{error::Error, path::PathBuf, process::ExitCode};
 use indicatif::{ProgressBar, ProgressStyle};
 use model::{
     claim::Claim,
-    collapse, contention, failures,
+    collapse, contention, failures, fleet,
     outage::{self, BEGINS, Behaviour, ENDS, Scene, Storm},
 };
 
@@ -41,9 +41,13 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     std::fs::create_dir_all(&out)?;
 
     let Effort { contention: races, collapse: collapses, storms, scene } = effort;
-    let [contended, failing, collapsing] =
-        [contention::CELLS as u64 * u64::from(races), failures::CELLS as u64, collapse::CELLS as u64 * u64::from(collapses)];
-    let bar = ProgressBar::new(contended + failing + collapsing + storms * Behaviour::ALL.len() as u64);
+    let [contended, failing, collapsing, shared] = [
+        contention::CELLS as u64 * u64::from(races),
+        failures::CELLS as u64,
+        collapse::CELLS as u64 * u64::from(collapses),
+        fleet::CELLS as u64,
+    ];
+    let bar = ProgressBar::new(contended + failing + collapsing + shared + storms * Behaviour::ALL.len() as u64);
     bar.set_style(ProgressStyle::with_template("{msg:12} {wide_bar} {pos}/{len} runs, {eta} left")?);
     let ran = || bar.inc(1);
 
@@ -56,6 +60,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     bar.set_message("outage");
     let run = |seed| Behaviour::ALL.map(|behaviour| (outage::run(behaviour, scene, seed), ran()).0);
     let storms: Vec<_> = (1..=storms).map(run).collect();
+    bar.set_message("fleet");
+    let fleets = fleet::table(ran);
     bar.finish_and_clear();
 
     print_contention(&contended, races);
@@ -63,16 +69,19 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     print_collapse(&collapsing);
     let [shown, ..] = storms.as_slice() else { return Err("no storm".into()) };
     print_outage(shown);
+    print_fleets(&fleets);
 
     pictures::load(&out.join("storm-load.svg"), shown)?;
     pictures::goodput(&out.join("storm-goodput.svg"), shown)?;
     pictures::contention(&out.join("storm-contention.svg"), &contended, races)?;
     pictures::failures(&out.join("storm-failures.svg"), &failing)?;
+    pictures::fleet(&out.join("storm-fleet.svg"), &fleets)?;
     println!("\npictures: {}", out.join("storm-*.svg").display());
 
     let mut claims = contention::claims(&contended, races);
     claims.extend(failures::claims(&failing));
     claims.extend(collapse::claims(&collapsing, collapses));
+    claims.extend(fleet::claims(&fleets));
     claims.extend(storms.iter().flat_map(|storms| outage::claims(storms)));
     Ok(judge(&claims))
 }
@@ -136,4 +145,15 @@ fn print_outage(storms: &[Storm]) {
         let (name, peak) = (storm.behaviour.name(), storm.peak());
         println!("{name:<22} {before:>9.2} {out:>9.2} {after:>9.2} {peak:>8} {failed_before:>10.1} % {failed_after:>7.1} % {recovery:>9}");
     }
+}
+
+fn print_fleets(cells: &[fleet::Cell]) {
+    println!("\nA fleet: requests for an operation when everything fails / share of everyday failures that are healed\n");
+    print!("{:>9}", "processes");
+    fleet::Budget::ALL.iter().for_each(|budget| print!("  {:<13}", format!("{budget:?}")));
+    for row in cells.chunks(fleet::Budget::ALL.len()) {
+        print!("\n{:>9}", row.first().map_or(0, |cell| cell.processes));
+        row.iter().for_each(|cell| print!("  {:.2} / {:>3.0} % ", cell.load, 100.0 * cell.healed));
+    }
+    println!();
 }

@@ -12,6 +12,7 @@ use plotters::{
 use crate::model::{
     contention::{self, Algorithm},
     failures::{self, Strategy},
+    fleet::{self, Budget},
     outage::{BEGINS, Behaviour, ENDS, Scene, Second, Storm},
 };
 
@@ -205,11 +206,19 @@ fn curves(panel: &mut Panel<'_, '_>, curves: &[Curve]) -> Drawn {
 
 fn curve_legend(area: &Area<'_>, curves: &[Curve]) -> Drawn {
     let lines = curves.iter().map(|curve| (curve.name, Mark::Line(curve.colour)));
-    legend_line(area, &lines.chain([("published", Mark::Ring)]).collect::<Vec<_>>())
+    let published = curves.iter().any(|curve| !curve.theirs.is_empty()).then_some(("published", Mark::Ring));
+    legend_line(area, &lines.chain(published).collect::<Vec<_>>())
+}
+
+/// What both charts of a pair have below them.
+struct Below {
+    what: &'static str,
+    range: std::ops::Range<f64>,
+    label: fn(&f64) -> String,
 }
 
 /// Two charts side by side over the same x.
-fn pair(file: &Path, title: &str, subtitle: &str, x: (&str, std::ops::Range<f64>), charts: [(&str, f64, Vec<Curve>); 2]) -> Drawn {
+fn pair(file: &Path, title: &str, subtitle: &str, x: Below, charts: [(&str, f64, Vec<Curve>); 2]) -> Drawn {
     let root = SVGBackend::new(file, (1080, 470)).into_drawing_area();
     let sheet = sheet(&root, title, subtitle)?;
     let (panels, legend) = sheet.split_vertically(355);
@@ -217,13 +226,13 @@ fn pair(file: &Path, title: &str, subtitle: &str, x: (&str, std::ops::Range<f64>
         let area = area.margin(4, 4, 10, 14);
         let mut chart = ChartBuilder::on(&area);
         chart.set_label_area_size(LabelAreaPosition::Left, 66).set_label_area_size(LabelAreaPosition::Bottom, 42);
-        let mut panel = chart.margin_top(8).build_cartesian_2d(x.1.clone(), 0.0..*top)?;
+        let mut panel = chart.margin_top(8).build_cartesian_2d(x.range.clone(), 0.0..*top)?;
         let label = |height: &f64| if *top < 10.0 { format!("{height:.1}") } else { thousands(*height as u32) };
         let mut mesh = panel.configure_mesh();
         mesh.disable_x_mesh().light_line_style(TRANSPARENT).bold_line_style(GRID).axis_style(FAINT).label_style(text(12, FAINT));
-        mesh.y_labels(6).x_label_formatter(&|at| format!("{at:.0}"));
+        mesh.y_labels(6).x_label_formatter(&x.label);
         mesh.y_label_formatter(&label);
-        mesh.axis_desc_style(text(13, INK)).x_desc(x.0).y_desc(*unit).draw()?;
+        mesh.axis_desc_style(text(13, INK)).x_desc(x.what).y_desc(*unit).draw()?;
         curves(&mut panel, lines)?;
         if let Some((_, _, lines)) = charts.first().filter(|(first, ..)| first == unit) {
             curve_legend(&legend, lines)?;
@@ -258,7 +267,7 @@ pub(crate) fn contention(file: &Path, cells: &[contention::Cell], runs: u32) -> 
         file,
         "What jitter is for: clients that compete for one row",
         "Each client wants one successful write under optimistic concurrency control (\"Exponential Backoff And Jitter\", AWS). Exponential would leave the right chart: 101 s.",
-        ("competing clients", 0.0..200.0),
+        Below { what: "competing clients", range: 0.0..200.0, label: |at| format!("{at:.0}") },
         [
             ("calls, all clients together", 8500.0, lines(0).into()),
             ("seconds until all are done", 12.0, lines(1).into_iter().filter(|curve| curve.name != "exponential").collect()),
@@ -285,10 +294,37 @@ pub(crate) fn failures(file: &Path, cells: &[failures::Cell]) -> Drawn {
         file,
         "What a budget is for: resends when each attempt may fail",
         "A budget heals what is rare and bounds what it costs when everything fails (\"Fixing retries with token buckets and circuit breakers\", M. Brooker).",
-        ("attempts that fail, %", 0.0..100.0),
+        Below { what: "attempts that fail, %", range: 0.0..100.0, label: |at| format!("{at:.0}") },
         [
             ("requests for a call", 4.2, lines(|cell| [cell.load, cell.published("load_ratio")]).into()),
             ("share of calls that succeed", 1.05, lines(|cell| [cell.success, cell.published("success_ratio")]).into()),
+        ],
+    )
+}
+
+/// Budgets that know nothing of each other: what they let out, and what they heal, against the number of processes.
+pub(crate) fn fleet(file: &Path, cells: &[fleet::Cell]) -> Drawn {
+    let shown = [
+        (Budget::Default, "20 % + reserve each", VERMILLION),
+        (Budget::Fleet, "20 % each (FLEET)", BLUE),
+        (Budget::FleetMinute, "FLEET, saved for a minute", GREEN),
+        (Budget::Shared, "one budget for all, at best", GREY),
+    ];
+    let lines = |of: fn(&fleet::Cell) -> f64| {
+        shown.map(|(budget, name, colour)| {
+            let points = cells.iter().filter(|cell| cell.budget == budget);
+            let ours = points.map(|cell| ((cell.processes as f64).log10(), of(cell))).collect();
+            Curve { name, colour, ours, theirs: Vec::new() }
+        })
+    };
+    pair(
+        file,
+        "What a reserve costs a fleet: the same traffic, spread over ever more processes",
+        "40 operations a second in all, each process with a budget of its own. Shares of the traffic add up; reserves multiply.",
+        Below { what: "processes", range: 0.0..3.0, label: |power| format!("{:.0}", 10_f64.powf(*power)) },
+        [
+            ("requests for an operation, outage", 3.2, lines(|cell| cell.load).into()),
+            ("everyday failures healed, share", 1.05, lines(|cell| cell.healed).into()),
         ],
     )
 }

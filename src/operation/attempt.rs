@@ -6,7 +6,7 @@
 use std::{error::Error as StdError, time::SystemTime};
 
 use http::{Extensions, HeaderMap, StatusCode};
-use reqwest::Response;
+use reqwest::{Response, Url};
 use reqwest_middleware::{Error, Next};
 use tokio::time::{Instant, timeout_at};
 
@@ -22,6 +22,7 @@ use crate::{
     proof::witness::{Head, KeyKept, Redirects, SendSlot},
     request::deadline::Deadline,
     response::body::{self, Loss, Read},
+    response::url::has_url,
 };
 
 /// What one attempt left behind.
@@ -108,6 +109,14 @@ struct Limit {
 }
 
 impl Attempt {
+    /// Where the answer came from, after all redirects. `None` where no answer is held, or an inner middleware has built it anew.
+    pub(crate) fn answered_by(&self) -> Option<&Url> {
+        match &self.held {
+            Held::Response(response) => has_url(response).then(|| response.url()),
+            Held::GivenBack | Held::Error(_) | Held::TimedOut(_) | Held::BodyLost(_) | Held::Unsupplied(_) => None,
+        }
+    }
+
     async fn answered(&mut self, plan: &Plan<'_>, response: Response, limit: Limit, slot: &SendSlot, too_early: TooEarly) {
         let status = response.status();
         self.head(plan, status, response.headers(), slot);

@@ -27,3 +27,7 @@ pub const HINT_SPREAD: HintSpread = HintSpread::Jittered;
 
 /// Stop: an unreadable wait is still a wish to be left alone.
 pub const UNREADABLE_HINT: UnreadableHint = UnreadableHint::Stop;
+
+/// 1 h: the longest that what a server asked of one operation holds back the others. Rate limits go up to an hour; more is a mistake
+/// too often to hold a whole client back for it. The operation that was told keeps to what it was told.
+pub const MOST_SHARED_WAIT: Duration = Duration::from_secs(60 * 60);

@@ -30,6 +30,7 @@ mod outcome;
 mod protection;
 mod reading;
 mod retry_after;
+mod shared_wait;
 mod signal;
 mod situation;
 mod statuses;
@@ -55,6 +56,7 @@ pub use reading::{AnswerFacts, TooEarly, Verdict, Veto};
 pub use retry_after::{Hint, InvalidHint};
 #[cfg(feature = "middleware")]
 pub(crate) use retry_after::{SECOND, decimal, longest_of, server_time};
+pub use shared_wait::SharedWait;
 pub use signal::{Evidence, Signal};
 pub use situation::{BodySupply, Situation};
 pub use statuses::RetryStatuses;
@@ -211,17 +213,6 @@ impl RetryPolicy {
             Protection::Probe => self.probe(situation),
             Protection::Resend(_) => self.resend(situation, occasion),
         }
-    }
-
-    /// Whether a send that a shared cool-down holds back may wait it out, and how long then: the wait, spread by up to a quarter, so that
-    /// all who were held back do not come at once.
-    ///
-    /// # Errors
-    /// The limit before which the wait would not end: [`StopReason::DeadlineTooNear`] or [`StopReason::WindowClosed`].
-    pub fn hold_back(&self, wait: Duration, elapsed: Duration, time_left: Duration, draw: Draw) -> Result<Duration, StopReason> {
-        let room = self.room(elapsed, time_left)?;
-        let pause = wait.saturating_add(draw.of((wait / 4).min(room.longest.saturating_sub(wait))));
-        if room.holds(pause) { Ok(pause) } else { Err(room.limit) }
     }
 
     /// Whether an attempt is still worth sending after a pause that may have taken longer than planned.

@@ -124,6 +124,12 @@ impl AdaptiveThrottle {
         covered.checked_sub(requests).map_or(0, |room| room / 100 + 1)
     }
 
+    /// Whether a new throttle, which has seen nothing, would grant no more than this one.
+    #[must_use]
+    pub fn is_full(&self, now: Instant) -> bool {
+        self.balance(now) > 0
+    }
+
     /// `draw < (requests − K · accepts) / (requests + 1)`, strictly: a probability of zero refuses no draw.
     fn refuses(&self, draw: Draw) -> bool {
         let (requests, covered) = self.hundredths();
@@ -169,6 +175,14 @@ mod tests {
         assert!(throttle.withdraw(start, Draw::GREATEST).is_some(), "never quite certain");
         let later = start + Duration::from_secs(120);
         assert!(throttle.withdraw(later, Draw::LEAST).is_some(), "forgotten");
+    }
+
+    #[test]
+    fn a_throttle_that_has_refused_is_not_full() {
+        let now = Instant::now();
+        for (requests, accepts, full) in [(0, 0, true), (2, 1, true), (3, 1, false), (1, 0, false)] {
+            assert_eq!(throttle(requests, accepts, now).is_full(now), full, "{requests} requests, {accepts} accepted");
+        }
     }
 
     #[test]

@@ -24,14 +24,19 @@ impl<T: Copy + Default> Window<T> {
 
     /// Moves the clock, forgets what has left the window, and answers how many microseconds have passed.
     pub(super) fn advance(&mut self, now: Instant) -> u64 {
-        let now = micros(now.saturating_duration_since(self.born)).max(self.clock);
-        let passed = now - self.clock;
+        let passed = self.since(now);
+        let now = self.clock.saturating_add(passed);
         let (last, current) = (self.slice(), now / self.length);
         for left in (last..current).take(SLICES as usize) {
             self.slices[place(left + 1)] = T::default();
         }
         self.clock = now;
         passed
+    }
+
+    /// How many microseconds have passed since the clock was last moved.
+    pub(super) fn since(&self, now: Instant) -> u64 {
+        micros(now.saturating_duration_since(self.born)).saturating_sub(self.clock)
     }
 
     /// The number of the current slice, counted from birth.

@@ -2,3 +2,4 @@
 
 pub(crate) mod body;
 pub(crate) mod drain;
+pub(crate) mod url;

@@ -3,14 +3,17 @@
 //! The arithmetic is in [`policy`](crate::policy), per scope; this file knows who pays and from where. A resend is paid for when it is
 //! decided, so that a crowd of waiting operations cannot all have been promised the same token, and given back if it is never sent.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use reqwest::{Request, Url};
 use tokio::time::Instant;
 
 use crate::{
     policy::{AdaptiveLimits, AdaptiveThrottle, BudgetLimits, Draw, Token, TokenBucket},
-    shared::scope::{ScopeKey, Scopes, Scoping},
+    shared::scope::{IdleFirst, ScopeKey, Scopes, Scoping},
 };
 
 /// How many resends may be spent, per origin. A handle: clones share one balance, also across clients.
@@ -18,9 +21,9 @@ use crate::{
 /// When the budget of an origin is spent, an operation that would have been resent returns at once with
 /// [`StopReason::BudgetSpent`](crate::policy::StopReason::BudgetSpent); it never waits for the budget.
 ///
-/// The 1024 origins used last are remembered, so naming millions of hosts costs no memory. An origin that was forgotten returns with
-/// the reserve of a new one. That buys nobody much: it takes operations on 1024 other origins to be forgotten, and after a quiet of
-/// `reserve / refill` (10 s by default) the reserve would have been full anyway.
+/// At most 1024 origins are remembered, so naming millions of hosts costs no memory. Only an origin whose reserve is full is
+/// forgotten for a new one, so nobody gets a reserve twice. While no reserve is full, all further origins share one more balance.
+/// However many origins fail, the bound of [`BudgetLimits`] thus holds for each remembered one, and for all the others together.
 ///
 /// # Default
 /// [`BudgetLimits::DEFAULT`].
@@ -63,11 +66,11 @@ impl RetryBudget {
     /// use reqwest_safe_retry::{RetryBudget, ScopeKey};
     ///
     /// let per_tenant = RetryBudget::default()
-    ///     .keyed_by(|request| ScopeKey::of(&(ScopeKey::origin(request.url()), request.headers().get("x-tenant"))));
+    ///     .scoped_by(|request| ScopeKey::of(&(ScopeKey::origin(request.url()), request.headers().get("x-tenant"))));
     /// ```
     #[must_use]
-    pub fn keyed_by(self, key: impl Fn(&Request) -> ScopeKey + Send + Sync + 'static) -> Self {
-        Self { scoping: Scoping::by(key), ..self }
+    pub fn scoped_by(self, scope: impl Fn(&Request) -> ScopeKey + Send + Sync + 'static) -> Self {
+        Self { scoping: Scoping::by(scope), ..self }
     }
 
     /// How many whole resends are left for the origin of a URL; of an adaptive budget, how many are sure to be granted.
@@ -76,19 +79,19 @@ impl RetryBudget {
         self.balance_of(ScopeKey::origin(url))
     }
 
-    /// As [`balance`](Self::balance), for a key as [`keyed_by`](Self::keyed_by) makes them.
+    /// As [`balance`](Self::balance), for a scope as [`scoped_by`](Self::scoped_by) makes them.
     #[must_use]
-    pub fn balance_of(&self, key: ScopeKey) -> u64 {
-        self.ledgers.balance(key, Instant::now())
+    pub fn balance_of(&self, scope: ScopeKey) -> u64 {
+        self.ledgers.balance(scope, Instant::now())
     }
 
     /// The account that pays for one operation.
     pub(crate) fn account(&self, request: &Request) -> BudgetAccount<'_> {
-        BudgetAccount { ledgers: &self.ledgers, key: self.scoping.key(request) }
+        BudgetAccount { ledgers: &self.ledgers, scope: self.scoping.scope(request).key }
     }
 
     fn open(limits: Limits) -> Self {
-        Self { ledgers: Arc::new(Ledgers { limits, scopes: Scopes::new() }), scoping: Scoping::default() }
+        Self { ledgers: Arc::new(Ledgers { limits, scopes: Scopes::new(), newcomers: Mutex::new(None) }), scoping: Scoping::default() }
     }
 }
 
@@ -108,33 +111,33 @@ impl fmt::Debug for RetryBudget {
 #[derive(Clone, Copy)]
 pub(crate) struct BudgetAccount<'a> {
     ledgers: &'a Arc<Ledgers>,
-    key: ScopeKey,
+    scope: ScopeKey,
 }
 
 impl BudgetAccount<'_> {
     /// Once per operation, before its first send.
     pub(crate) fn deposit(self, now: Instant) {
-        self.ledgers.with(self.key, now, |ledger| ledger.deposit(now));
+        self.ledgers.with(self.scope, now, |_, ledger| ledger.deposit(now));
     }
 
     /// After an answer that no resend could improve. Only an adaptive budget listens.
     pub(crate) fn accepted(self, now: Instant) {
         match self.ledgers.limits {
             Limits::Earned(_) => {}
-            Limits::Adaptive(_) => self.ledgers.with(self.key, now, |ledger| ledger.accepted(now)),
+            Limits::Adaptive(_) => self.ledgers.with(self.scope, now, |_, ledger| ledger.accepted(now)),
         }
     }
 
     /// Pays for one resend or probe, when it is decided. Only an adaptive budget looks at the draw.
     pub(crate) fn withdraw(self, now: Instant, draw: Draw) -> Option<Withdrawal> {
-        let token = self.ledgers.with(self.key, now, |ledger| ledger.withdraw(now, draw))?;
-        Some(Withdrawal { ledgers: Arc::clone(self.ledgers), key: self.key, token: Some(token) })
+        let (payer, token) = self.ledgers.with(self.scope, now, |payer, ledger| Some((payer, ledger.withdraw(now, draw)?)))?;
+        Some(Withdrawal { ledgers: Arc::clone(self.ledgers), payer, token: Some(token) })
     }
 
     /// How many whole resends are left, for the log.
     #[cfg_attr(not(any(feature = "tracing", feature = "metrics")), expect(dead_code, reason = "only telemetry asks"))]
     pub(crate) fn left(self, now: Instant) -> u64 {
-        self.ledgers.balance(self.key, now)
+        self.ledgers.balance(self.scope, now)
     }
 }
 
@@ -142,7 +145,7 @@ impl BudgetAccount<'_> {
 #[must_use = "dropped, the token goes back"]
 pub(crate) struct Withdrawal {
     ledgers: Arc<Ledgers>,
-    key: ScopeKey,
+    payer: Payer,
     token: Option<Token>,
 }
 
@@ -156,26 +159,58 @@ impl Withdrawal {
 impl Drop for Withdrawal {
     fn drop(&mut self) {
         if let Some(token) = self.token.take() {
-            // A scope forgotten meanwhile has forgotten this token, too.
-            self.ledgers.scopes.peek(self.key, |ledger| ledger.give_back(token));
+            self.ledgers.give_back(self.payer, token);
         }
     }
+}
+
+/// Whose balance paid.
+#[derive(Clone, Copy)]
+enum Payer {
+    Scope(ScopeKey),
+    Newcomers,
 }
 
 /// The balances of all scopes.
 struct Ledgers {
     limits: Limits,
     scopes: Scopes<Ledger>,
+    /// The balance of all who come while no scope can be forgotten.
+    newcomers: Mutex<Option<Ledger>>,
 }
 
 impl Ledgers {
-    fn with<R>(&self, key: ScopeKey, now: Instant, work: impl FnOnce(&mut Ledger) -> R) -> R {
-        self.scopes.enter(key, || Ledger::open(self.limits, now), work)
+    fn with<R>(&self, scope: ScopeKey, now: Instant, work: impl FnOnce(Payer, &mut Ledger) -> R) -> R {
+        let open = || Ledger::open(self.limits, now);
+        self.scopes.enter(scope, open, forgettable(now), |ledger| match ledger {
+            Some(ledger) => work(Payer::Scope(scope), ledger),
+            None => work(Payer::Newcomers, self.newcomers().get_or_insert_with(open)),
+        })
     }
 
-    fn balance(&self, key: ScopeKey, now: Instant) -> u64 {
-        self.scopes.peek(key, |ledger| ledger.balance(now)).unwrap_or_else(|| Ledger::open(self.limits, now).balance(now))
+    fn give_back(&self, payer: Payer, token: Token) {
+        match payer {
+            // A scope forgotten meanwhile has forgotten this token, too.
+            Payer::Scope(scope) => self.scopes.peek(scope, |ledger| ledger.give_back(token)),
+            Payer::Newcomers => self.newcomers().as_mut().map(|ledger| ledger.give_back(token)),
+        };
     }
+
+    fn balance(&self, scope: ScopeKey, now: Instant) -> u64 {
+        self.scopes.peek(scope, |ledger| ledger.balance(now)).unwrap_or_else(|| {
+            let newcomers = if self.scopes.has_room(forgettable(now)) { None } else { self.newcomers().clone() };
+            newcomers.unwrap_or_else(|| Ledger::open(self.limits, now)).balance(now)
+        })
+    }
+
+    fn newcomers(&self) -> MutexGuard<'_, Option<Ledger>> {
+        self.newcomers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Finds the scope used longest ago that loses nothing by being forgotten.
+fn forgettable(now: Instant) -> impl FnOnce(IdleFirst<'_, Ledger>) -> Option<ScopeKey> {
+    move |mut scopes| scopes.find(|(_, ledger)| ledger.is_full(now)).map(|(scope, _)| *scope)
 }
 
 #[derive(Clone, Copy)]
@@ -185,6 +220,7 @@ enum Limits {
 }
 
 /// The balance of one scope.
+#[derive(Clone)]
 enum Ledger {
     Bucket(TokenBucket),
     Throttle(AdaptiveThrottle),
@@ -232,6 +268,13 @@ impl Ledger {
             Self::Throttle(throttle) => throttle.balance(now.into_std()),
         }
     }
+
+    fn is_full(&self, now: Instant) -> bool {
+        match self {
+            Self::Bucket(bucket) => bucket.is_full(now.into_std()),
+            Self::Throttle(throttle) => throttle.is_full(now.into_std()),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -267,8 +310,8 @@ mod tests {
     }
 
     #[test]
-    fn the_key_of_the_user_replaces_the_origin() {
-        let budget = RetryBudget::new(FEW).keyed_by(|request| ScopeKey::of(request.method()));
+    fn the_scope_of_the_user_replaces_the_origin() {
+        let budget = RetryBudget::new(FEW).scoped_by(|request| ScopeKey::of(request.method()));
         let now = Instant::now();
         assert!(spends(budget.account(&get("https://one.example/")), now));
         assert!(spends(budget.account(&get("https://other.example/")), now));
@@ -321,10 +364,56 @@ mod tests {
         let budget = RetryBudget::default();
         let now = Instant::now();
         for host in 0..200_000_u32 {
-            BudgetAccount { ledgers: &budget.ledgers, key: ScopeKey::of(&host) }.deposit(now);
+            BudgetAccount { ledgers: &budget.ledgers, scope: ScopeKey::of(&host) }.deposit(now);
         }
         assert_eq!(budget.ledgers.scopes.len(), Scopes::<Ledger>::MOST);
         assert_eq!(format!("{budget:?}"), "RetryBudget { origins: 1024 }");
+    }
+
+    /// Operations on so many origins in turn, `rounds` times each, that may resend as often as they are granted, up to twice.
+    fn resends_of_dead_origins(budget: &RetryBudget, origins: u32, rounds: u32, now: Instant) -> Vec<u32> {
+        let mut resends = vec![0; origins as usize];
+        for _ in 0..rounds {
+            for (origin, resends) in resends.iter_mut().enumerate() {
+                let account = BudgetAccount { ledgers: &budget.ledgers, scope: ScopeKey::of(&origin) };
+                account.deposit(now);
+                *resends += (0..2).take_while(|_| spends(account, now)).count() as u32;
+            }
+        }
+        resends
+    }
+
+    #[test]
+    fn however_many_origins_fail_they_get_a_fifth_more_and_no_reserve_twice() {
+        const ROUNDS: u32 = 20;
+        for origins in [1_023, 1_024, 1_025, 1_029, 1_500] {
+            let resends = resends_of_dead_origins(&RetryBudget::default(), origins, ROUNDS, Instant::now());
+            let reserves = origins.min(1_024 + 1) * 10;
+            let (sum, most) = (resends.iter().sum::<u32>(), origins * ROUNDS / 5 + reserves);
+            assert!(sum <= most, "{origins} origins: {sum} resends, at most {most}");
+            assert!(resends[..1_000].iter().all(|&own| own == ROUNDS / 5 + 10), "{origins} origins: the first come keep their own balance");
+        }
+    }
+
+    #[test]
+    fn an_origin_that_is_forgotten_returns_with_no_more_than_it_had() {
+        let (budget, now) = (RetryBudget::new(BudgetLimits::percent(0).with_reserve(2, 0)), Instant::now());
+        let account = |host: u32| BudgetAccount { ledgers: &budget.ledgers, scope: ScopeKey::of(&host) };
+        while spends(account(0), now) {}
+        (1..5_000).for_each(|host| account(host).deposit(now));
+        assert!(!spends(account(0), now), "spent is spent");
+        assert_eq!(account(4_999).left(now), 2, "who has spent nothing makes room");
+    }
+
+    #[test]
+    fn what_a_newcomer_at_a_full_table_gives_back_goes_where_it_came_from() {
+        let (budget, now) = (RetryBudget::new(BudgetLimits::percent(0).with_reserve(1, 0)), Instant::now());
+        let account = |host: u32| BudgetAccount { ledgers: &budget.ledgers, scope: ScopeKey::of(&host) };
+        (0..1_024).for_each(|host| assert!(spends(account(host), now)));
+        let shared = account(2_000).withdraw(now, Draw::LEAST).unwrap();
+        assert!(!spends(account(3_000), now), "newcomers share one balance");
+        drop(shared);
+        assert!(spends(account(3_000), now), "and what one of them gives back");
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! What is kept per origin, or per key of the user's: found without allocating, bounded, behind one short lock.
+//! What is kept per origin, or per scope of the user's: found without allocating, bounded, behind one short lock.
 
 use std::{
     fmt,
     hash::{BuildHasher, Hash, RandomState},
+    iter::Rev,
     sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
 };
 
@@ -51,21 +52,41 @@ impl fmt::Debug for ScopeKey {
 
 /// How requests are told apart: by origin, unless the user has a function for it.
 #[derive(Clone, Default)]
-pub(crate) struct Scoping(Option<Arc<KeyOf>>);
+pub(crate) struct Scoping(Option<Arc<ScopeOf>>);
 
-type KeyOf = dyn Fn(&Request) -> ScopeKey + Send + Sync;
+type ScopeOf = dyn Fn(&Request) -> ScopeKey + Send + Sync;
 
 impl Scoping {
-    pub(crate) fn by(key: impl Fn(&Request) -> ScopeKey + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(key)))
+    pub(crate) fn by(scope: impl Fn(&Request) -> ScopeKey + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(scope)))
     }
 
-    pub(crate) fn key(&self, request: &Request) -> ScopeKey {
-        self.0.as_ref().map_or_else(|| ScopeKey::origin(request.url()), |key| key(request))
+    pub(crate) fn scope(&self, request: &Request) -> Scope {
+        let origin = ScopeKey::origin(request.url());
+        Scope { key: self.0.as_ref().map_or(origin, |scope| scope(request)), origin }
     }
 }
 
-/// One value per scope, for the scopes used last.
+/// What a request falls under.
+#[derive(Clone, Copy)]
+pub(crate) struct Scope {
+    pub(crate) key: ScopeKey,
+    origin: ScopeKey,
+}
+
+impl Scope {
+    /// What the request falls under at a server that may not be the one it was first sent to. Of other servers, only those that
+    /// are told apart by origin are known: a function of the user's has not seen the request that a redirect made.
+    pub(crate) fn at(self, url: &Url) -> Option<ScopeKey> {
+        let origin = ScopeKey::origin(url);
+        if origin == self.origin { Some(self.key) } else { (self.key == self.origin).then_some(origin) }
+    }
+}
+
+/// The scopes and their values, those used longest ago first.
+pub(crate) type IdleFirst<'a, V> = Rev<lru::Iter<'a, ScopeKey, V>>;
+
+/// One value per scope, for a bounded number of scopes. Whoever fills it says what may be forgotten for a newcomer.
 pub(crate) struct Scopes<V>(Mutex<LruCache<ScopeKey, V>>);
 
 impl<V> Scopes<V> {
@@ -76,22 +97,34 @@ impl<V> Scopes<V> {
         Self(Mutex::new(LruCache::unbounded())) // bounded in `enter`; a bound given here would be allocated here
     }
 
-    /// Works on the value of a scope, made fresh if there is none; the scope used longest ago makes room for it. The work is short: others wait.
-    pub(crate) fn enter<R>(&self, key: ScopeKey, fresh: impl FnOnce() -> V, work: impl FnOnce(&mut V) -> R) -> R {
+    /// Works on the value of a scope, made fresh if there is none. The work is short: others wait.
+    ///
+    /// Once all places are taken, `room` names the scope that a newcomer replaces. It sees all of them, those used longest
+    /// ago first. Where it names none, the newcomer gets no place, and the work no value.
+    pub(crate) fn enter<R>(
+        &self,
+        key: ScopeKey,
+        fresh: impl FnOnce() -> V,
+        room: impl FnOnce(IdleFirst<'_, V>) -> Option<ScopeKey>,
+        work: impl FnOnce(Option<&mut V>) -> R,
+    ) -> R {
         let mut scopes = self.lock();
-        let result = work(scopes.get_or_insert_mut(key, fresh));
-        if scopes.len() > Self::MOST {
-            scopes.pop_lru();
+        if scopes.len() >= Self::MOST && !scopes.contains(&key) {
+            match room(scopes.iter().rev()) {
+                Some(replaced) => scopes.pop(&replaced),
+                None => return work(None),
+            };
         }
-        result
+        work(Some(scopes.get_or_insert_mut(key, fresh)))
     }
 
-    /// Works on the value of a scope, if there is one.
-    pub(crate) fn find<R>(&self, key: ScopeKey, work: impl FnOnce(&mut V) -> R) -> Option<R> {
-        self.lock().get_mut(&key).map(work)
+    /// Whether a newcomer would get a place.
+    pub(crate) fn has_room(&self, room: impl FnOnce(IdleFirst<'_, V>) -> Option<ScopeKey>) -> bool {
+        let scopes = self.lock();
+        scopes.len() < Self::MOST || room(scopes.iter().rev()).is_some()
     }
 
-    /// As [`find`](Self::find), but looking does not count as use.
+    /// Works on the value of a scope, if there is one. Looking does not count as use.
     pub(crate) fn peek<R>(&self, key: ScopeKey, work: impl FnOnce(&mut V) -> R) -> Option<R> {
         self.lock().peek_mut(&key).map(work)
     }
@@ -128,23 +161,36 @@ mod tests {
     }
 
     #[test]
-    fn the_scope_used_longest_ago_makes_room() {
+    fn a_redirect_leads_to_the_scope_of_its_origin_and_no_users_function_is_asked_about_it() {
+        let request = Request::new(reqwest::Method::GET, "https://one.example/a".parse().unwrap());
+        let (same, other) = ("https://one.example/b".parse().unwrap(), "https://other.example/".parse().unwrap());
+        let by_origin = Scoping::default().scope(&request);
+        assert_eq!((by_origin.at(&same), by_origin.at(&other)), (Some(ScopeKey::origin(&same)), Some(ScopeKey::origin(&other))));
+        let by_tenant = Scoping::by(|_| ScopeKey::of("tenant")).scope(&request);
+        assert_eq!((by_tenant.at(&same), by_tenant.at(&other)), (Some(ScopeKey::of("tenant")), None));
+    }
+
+    #[test]
+    fn at_a_full_table_a_newcomer_takes_the_place_that_it_is_given_or_none() {
         let scopes = Scopes::new();
-        let enter = |n: usize| scopes.enter(ScopeKey::of(&n), || n, |value| *value);
-        (0..Scopes::<usize>::MOST).for_each(|n| assert_eq!(enter(n), n));
-        enter(0);
-        enter(usize::MAX);
+        let enter = |n: usize, room: fn(IdleFirst<'_, usize>) -> Option<ScopeKey>| {
+            scopes.enter(ScopeKey::of(&n), || n, room, |value| value.copied())
+        };
+        (0..Scopes::<usize>::MOST).for_each(|n| assert_eq!(enter(n, |_| panic!("there is room")), Some(n)));
+        assert_eq!(enter(0, |_| panic!("it has its place")), Some(0));
+        assert_eq!(enter(usize::MAX, |_| None), None);
+        assert_eq!(enter(usize::MAX, |mut idle| idle.next().map(|(key, _)| *key)), Some(usize::MAX));
         assert_eq!(scopes.len(), Scopes::<usize>::MOST);
-        assert_eq!(scopes.peek(ScopeKey::of(&0_usize), |value| *value), Some(0));
-        assert_eq!(scopes.peek(ScopeKey::of(&1_usize), |value| *value), None);
+        assert_eq!(scopes.peek(ScopeKey::of(&0_usize), |value| *value), Some(0), "used again since");
+        assert_eq!(scopes.peek(ScopeKey::of(&1_usize), |value| *value), None, "used longest ago");
     }
 
     #[test]
     fn a_panic_under_the_lock_does_not_spread() {
         let scopes = Scopes::new();
-        let key = ScopeKey::of("a");
-        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| scopes.enter(key, || 1, |_| panic!("on purpose"))));
+        let enter = |work: fn(Option<&mut u32>) -> Option<u32>| scopes.enter(ScopeKey::of("a"), || 1, |_| None, work);
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| enter(|_| panic!("on purpose"))));
         assert!(panicked.is_err());
-        assert_eq!(scopes.enter(key, || 2, |value| *value), 1);
+        assert_eq!(enter(|value| value.copied()), Some(1));
     }
 }

@@ -1,4 +1,4 @@
-//! Three published simulations and one of our own, on virtual time. Nothing here sleeps, and the same seed gives the same numbers.
+//! Three published simulations and two of our own, on virtual time. Nothing here sleeps, and the same seed gives the same numbers.
 //!
 //! The clients obey the crate itself: [`RetryPolicy::decide`](reqwest_safe_retry::policy::RetryPolicy::decide) says whether and when to send
 //! again, [`Backoff`](reqwest_safe_retry::policy::Backoff) draws the pauses, [`TokenBucket`](reqwest_safe_retry::policy::TokenBucket) pays.
@@ -10,5 +10,6 @@ pub(crate) mod claim;
 pub(crate) mod collapse;
 pub(crate) mod contention;
 pub(crate) mod failures;
+pub(crate) mod fleet;
 pub(crate) mod outage;
 pub(crate) mod published;

@@ -9,7 +9,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use http::StatusCode;
 use reqwest_safe_retry::policy::{
-    Backoff, BudgetLimits, Decision, Effect, Evidence, Jitter, RetryPolicy, Signal, Situation, TokenBucket,
+    Backoff, BudgetLimits, Decision, Effect, Evidence, Jitter, RetryPolicy, SharedWait, Signal, Situation, TokenBucket,
     defaults::{BACKOFF, THROTTLE_BACKOFF},
 };
 
@@ -227,6 +227,8 @@ impl Storm {
 struct Instance {
     bucket: TokenBucket,
     cooling_until: Duration,
+    /// How long it was asked to cool down.
+    told: Duration,
 }
 
 struct Operation {
@@ -302,7 +304,8 @@ impl World {
         agenda.plan(Duration::from_secs(ENDS.into()), Event::OutageEnds);
         agenda.plan(Duration::ZERO, Event::Start);
         let born = agenda.instant();
-        let instance = |_| Instance { bucket: TokenBucket::new(behaviour.budget(), born), cooling_until: Duration::ZERO };
+        let instance =
+            |_| Instance { bucket: TokenBucket::new(behaviour.budget(), born), cooling_until: Duration::ZERO, told: Duration::ZERO };
         Self {
             agenda,
             chance: Chance::seeded(seed),
@@ -389,7 +392,9 @@ impl World {
         let wait = instance.cooling_until.saturating_sub(now);
         let concerned = operation.sends > 0 || self.storm.behaviour == Behaviour::CoolDownOfAll;
         if concerned && !wait.is_zero() {
-            match self.policy.hold_back(wait, elapsed, DEADLINE.saturating_sub(elapsed), draw) {
+            let held_back =
+                SharedWait::new(wait, instance.told).with_elapsed(elapsed).with_time_left(DEADLINE.saturating_sub(elapsed)).with_draw(draw);
+            match self.policy.hold_back(&held_back) {
                 Ok(pause) if pause < wait => {
                     self.storm.too_early += 1;
                     operation.state = State::Ended;
@@ -440,6 +445,7 @@ impl World {
         let instance = &mut self.instances[operation.instance];
         if let Some(hint) = hint {
             instance.cooling_until = instance.cooling_until.max(now + hint);
+            instance.told = hint;
         }
         let asked = Some(instance.cooling_until.saturating_sub(now)).filter(|wait| !wait.is_zero());
         let elapsed = now - operation.started;

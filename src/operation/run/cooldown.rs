@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use super::{Run, pausing::reach};
-use crate::{operation::attempt::Attempt, policy::StopReason, request::deadline::HORIZON, shared::cooldown::HoldsBack};
+use crate::{operation::attempt::Attempt, policy::StopReason, shared::cooldown::HoldsBack};
 
 impl Run<'_> {
     /// Waits out what others were told meanwhile, as far as it fits.
@@ -15,8 +15,9 @@ impl Run<'_> {
     pub(super) async fn cool_down(&self, sends: HoldsBack) -> Result<(), HeldBack> {
         let Some(place) = self.plan.cooldown else { return Ok(()) };
         while let Some(wait) = place.wait(sends, Instant::now()) {
-            let hold_back = self.plan.policy.hold_back(wait, self.started.elapsed(), self.sending_until.time_left(), self.plan.draw());
-            sleep_until(hold_back.and_then(|pause| reach(Instant::now(), pause)).map_err(|limit| HeldBack { wait, limit })?).await;
+            let wait = wait.with_elapsed(self.started.elapsed()).with_time_left(self.sending_until.time_left()).with_draw(self.plan.draw());
+            let until = self.plan.policy.hold_back(&wait).and_then(|pause| reach(Instant::now(), pause));
+            sleep_until(until.map_err(|limit| HeldBack { wait: wait.left, limit })?).await;
         }
         Ok(())
     }
@@ -24,10 +25,8 @@ impl Run<'_> {
     /// Tells the others of its scope what this operation was told, as far as it concerns them.
     pub(super) fn share(&self, attempt: &Attempt, hint: Duration) {
         let concerns_others = self.plan.policy.concerns_others(attempt.facts.signal);
-        // A wait without end is a wait as well.
-        let until = attempt.facts.ended.checked_add(hint.min(HORIZON));
-        if let (true, Some(place), Some(until)) = (concerns_others, self.plan.cooldown, until) {
-            place.note(until);
+        if let (true, Some(place)) = (concerns_others, self.plan.cooldown) {
+            place.note(attempt.answered_by().unwrap_or(&self.url), attempt.facts.ended, hint);
         }
     }
 }
