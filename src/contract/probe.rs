@@ -3,15 +3,26 @@
 //! Without a key this is the only way to learn how an unknown write ended (RFC 9110 §9.2.2). What to ask is the user's knowledge, a
 //! [`StatusProbe`]; this module gives it the operation and a way to the server, and knows neither when it is asked nor what follows.
 
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    time::{Duration, SystemTime},
+};
 
 use async_trait::async_trait;
-use http::{Extensions, HeaderMap, HeaderName, Method, header};
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, header};
 use reqwest::{Request, Response, Url};
 use reqwest_middleware::Next;
 
+use tokio::time::Instant;
+
 use crate::{
-    outcome::report::AttemptRecord, policy::IdempotencyKey, proof::witness, request::deadline::Deadline, request::origin::Origin,
+    contract::hints::HintSources,
+    outcome::report::AttemptRecord,
+    policy::{IdempotencyKey, InvalidHint},
+    proof::witness,
+    request::deadline::Deadline,
+    request::method_override,
+    request::origin::Origin,
     response::body,
 };
 
@@ -59,6 +70,9 @@ pub enum ProbeVerdict {
     Absent,
     /// It is being processed: ask again.
     InProgress,
+    /// It is being processed, and the server asked to wait this long before the next question: a
+    /// hint like any other, which is never shortened and holds for others of a shared cool-down.
+    InProgressFor(Duration),
     /// The probe could not tell, or failed. The operation ends as unknown; a second write is never sent.
     Undecided,
 }
@@ -71,6 +85,9 @@ pub struct Operation<'a> {
     pub(crate) key_headers: &'a [HeaderName],
     pub(crate) attempts: &'a [AttemptRecord],
     pub(crate) deadline: Deadline,
+    pub(crate) hints: HintSources,
+    /// When the last attempt ended.
+    pub(crate) last_ended: Instant,
     pub(crate) next: Next<'a>,
 }
 
@@ -123,8 +140,10 @@ impl Operation<'_> {
         self.deadline.time_left()
     }
 
-    /// A GET to a status URL. At the operation's own origin it carries the operation's credentials: all its headers but those that
-    /// describe the body, make it conditional or carry the key. To any other origin it carries none.
+    /// A GET to a status URL. At the operation's own origin it carries the operation's credentials:
+    /// all its headers but those that describe the body, make it conditional, override the method or
+    /// carry a key. To any other origin it carries none. It asks past every cache
+    /// (`Cache-Control: no-cache`), unless the operation has a directive of its own.
     #[must_use]
     pub fn get(&self, url: Url) -> Request {
         let mut request = Request::new(Method::GET, url);
@@ -135,7 +154,28 @@ impl Operation<'_> {
                 }
             }
         }
+        request.headers_mut().entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache"));
         request
+    }
+
+    /// Whether an answer may be older than the end of the last attempt, as one out of a cache may be:
+    /// it proves nothing, neither that the operation is absent nor that it was applied.
+    #[must_use]
+    pub fn is_stale(&self, answer: &Response) -> bool {
+        let ages = answer.headers().get_all(header::AGE).iter();
+        let seconds = |age: &HeaderValue| age.to_str().ok().and_then(|age| age.trim().parse::<u64>().ok());
+        // Ages are rounded down; what cannot be read is old.
+        let oldest = ages.map(|age| seconds(age).map_or(Duration::MAX, |age| Duration::from_secs(age.saturating_add(1)))).max();
+        oldest.is_some_and(|oldest| oldest > self.last_ended.elapsed())
+    }
+
+    /// The wait that an answer asks for, as the operation's own answers are read.
+    ///
+    /// # Errors
+    /// [`InvalidHint`]: it asks for one, but not readably.
+    #[must_use]
+    pub fn wait(&self, answer: &Response) -> Option<Result<Duration, InvalidHint>> {
+        self.hints.wait(answer.headers(), SystemTime::now())
     }
 
     /// Sends through the client's inner middlewares (signers, tracing), within the probe's time left, body included.
@@ -166,6 +206,7 @@ impl fmt::Debug for ProbeVerdict {
             Self::Applied(response) => write!(f, "Applied({})", response.status().as_u16()),
             Self::Absent => f.write_str("Absent"),
             Self::InProgress => f.write_str("InProgress"),
+            Self::InProgressFor(wait) => write!(f, "InProgressFor({wait:?})"),
             Self::Undecided => f.write_str("Undecided"),
         }
     }
@@ -177,6 +218,16 @@ fn describes_the_write(name: &HeaderName) -> bool {
         || *name == header::EXPECT
         || *name == header::RANGE
         || *name == header::HOST
+        || method_override::is_one(name)
+        || carries_a_key(name)
         || name.as_str().starts_with("content-")
         || name.as_str().starts_with("if-")
+}
+
+/// The fields in which well-known APIs take a key, whatever the contract says.
+fn carries_a_key(name: &HeaderName) -> bool {
+    matches!(
+        name.as_str(),
+        "idempotency-key" | "x-idempotency-key" | "paypal-request-id" | "repeatability-request-id" | "repeatability-first-sent"
+    )
 }

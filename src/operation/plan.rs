@@ -24,6 +24,7 @@ use crate::{
     request::attempt_headers::AttemptHeaders,
     request::correlation::CorrelationId,
     request::deadline::Deadline,
+    request::method_override,
     shared::budget::{BudgetAccount, Withdrawal},
     shared::cooldown::CooldownPlace,
 };
@@ -55,7 +56,7 @@ impl<'a> Plan<'a> {
     /// The endpoint that speaks for a request. `None` leaves the method to speak.
     pub(crate) fn endpoint(settings: &Settings, request: &Request, extensions: &Extensions) -> Option<Endpoint> {
         let row = || settings.catalog.as_ref().and_then(|catalog| catalog.find(request.method(), request.url()));
-        let default_write = || settings.default_write.clone().filter(|_| Effect::of_method(request.method()) == Effect::UnprotectedWrite);
+        let default_write = || settings.default_write.clone().filter(|_| effect_alone(request) == Effect::UnprotectedWrite);
         extensions.get().cloned().or_else(row).or_else(default_write)
     }
 
@@ -72,11 +73,11 @@ impl<'a> Plan<'a> {
         let correlation = correlation(request, extensions);
         let stated = endpoint.as_ref();
         let key = key(settings, stated, request, extensions)?;
-        let of_method = Effect::of_method(request.method());
+        let alone = effect_alone(request);
         Ok(Self {
             policy: extensions.get().copied().or(stated.and_then(Endpoint::policy)).unwrap_or(settings.policy),
-            effect: stated.map_or(of_method, Endpoint::effect),
-            is_write: stated.map_or(of_method.is_write(), |endpoint| endpoint.is_write(request.method())),
+            effect: stated.map_or(alone, Endpoint::effect),
+            is_write: stated.map_or(alone.is_write(), |endpoint| endpoint.is_write(request.method())),
             deadline: deadline(settings, stated, extensions).earlier(Deadline::of_scope().await),
             deadline_covers: stated.map_or(DeadlineCovers::Body, Endpoint::deadline_covers),
             attempt_limit: stated.and_then(Endpoint::attempt_limit).or(settings.attempt_limit),
@@ -102,7 +103,7 @@ impl<'a> Plan<'a> {
         Ok(Self {
             policy: settings.policy.with_attempts(1),
             effect: Effect::NeverResend,
-            is_write: Effect::of_method(request.method()).is_write(),
+            is_write: effect_alone(request).is_write(),
             deadline: Deadline::NONE,
             deadline_covers: DeadlineCovers::Head,
             attempt_limit: None,
@@ -192,6 +193,12 @@ fn key(
         settings.reuse_guard.admit(contract, key.key(), request, name, Instant::now()).map_err(|_| Misuse::KeyReused)?;
     }
     Ok(key)
+}
+
+/// The effect of a request that nothing describes: that of its method, unless it says that it is
+/// another one.
+fn effect_alone(request: &Request) -> Effect {
+    if method_override::is_there(request.headers()) { Effect::UnprotectedWrite } else { Effect::of_method(request.method()) }
 }
 
 /// Writes the caller's correlation id into the headers. The key comes after it, so that no id can replace a key.

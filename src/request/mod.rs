@@ -4,5 +4,6 @@ pub(crate) mod attempt_headers;
 pub(crate) mod correlation;
 pub(crate) mod deadline;
 pub(crate) mod key_making;
+pub(crate) mod method_override;
 pub(crate) mod origin;
 pub(crate) mod replay;

@@ -100,6 +100,15 @@ impl StatusUrl {
         }
     }
 
+    /// Whether the question says all that the operation's URL says. What it leaves out may be what
+    /// tells the operation from others. A closure knows what it does.
+    fn carries_the_query(&self, operation: &Operation<'_>) -> bool {
+        match &self.place {
+            Place::Told(_) => true,
+            Place::Template(template) => template.carries_the_query(operation),
+        }
+    }
+
     fn found(&self, status: StatusCode) -> Found {
         let told = self.verdicts.iter().rev().find(|(of, _)| *of == status).map(|(_, found)| *found);
         told.unwrap_or(match status {
@@ -115,6 +124,7 @@ impl StatusUrl {
 impl StatusProbe for StatusUrl {
     async fn look_up(&self, operation: &Operation<'_>) -> ProbeVerdict {
         let Some(url) = self.locate(operation) else { return ProbeVerdict::Undecided };
+        let carries_the_query = self.carries_the_query(operation);
         let (asked, asked_path) = (Origin::of(&url), url.path().to_owned());
         let Ok(response) = operation.send(operation.get(url)).await else { return ProbeVerdict::Undecided };
         if Origin::of(response.url()) != asked {
@@ -124,8 +134,15 @@ impl StatusProbe for StatusUrl {
             Found::Applied => return ProbeVerdict::Applied(response),
             // Who redirects the question knows of the operation, or sends strangers away: what is missing is something else.
             Found::Absent if response.url().path() != asked_path => ProbeVerdict::Undecided,
+            Found::Absent if operation.is_stale(&response) => ProbeVerdict::InProgress,
+            Found::Absent if !carries_the_query => ProbeVerdict::Undecided,
             Found::Absent => ProbeVerdict::Absent,
-            Found::InProgress => ProbeVerdict::InProgress,
+            Found::InProgress => match operation.wait(&response) {
+                Some(Ok(wait)) => ProbeVerdict::InProgressFor(wait),
+                // A wait that cannot be read is a wish to be left alone.
+                Some(Err(_)) => ProbeVerdict::Undecided,
+                None => ProbeVerdict::InProgress,
+            },
             Found::Undecided => ProbeVerdict::Undecided,
         };
         drain::give_back(response, operation.deadline).await;

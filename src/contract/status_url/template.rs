@@ -36,6 +36,7 @@ enum Piece {
 
 impl Template {
     const KEY: &str = "key";
+    const QUERY: &str = "query";
 
     pub(super) fn parse(template: &str, operation: Option<&str>) -> Result<Self, InvalidStatusUrl> {
         Self::read(template, operation).ok_or(InvalidStatusUrl(()))
@@ -65,7 +66,7 @@ impl Template {
             name == Self::KEY || operation.as_ref().is_some_and(in_path)
         };
         let (path, query) = match local.split_once('?') {
-            Some((path, query)) => (path, Some(pieces(query, known)?)),
+            Some((path, query)) => (path, Some(pieces(query, |name| name == Self::QUERY || known(name))?)),
             None => (local, None),
         };
         let path = pieces(path, known)?;
@@ -76,6 +77,12 @@ impl Template {
             return None;
         }
         Some(Self { origin, path, query, operation: operation.map(|(_, router)| router) })
+    }
+
+    /// Whether it hands the operation's whole query on, if there is one.
+    pub(super) fn carries_the_query(&self, operation: &Operation<'_>) -> bool {
+        let names_it = |query: &Vec<Piece>| query.iter().any(|piece| matches!(piece, Piece::Parameter(name) if name == Self::QUERY));
+        operation.url().query().is_none() || self.query.as_ref().map_or(self.origin.is_none(), names_it)
     }
 
     pub(super) fn fill(&self, operation: &Operation<'_>) -> Option<Url> {
@@ -98,7 +105,12 @@ impl Template {
         }
         let query = match &self.query {
             // `&`, `=` and `+` mean nothing in a path and a lot in a query.
-            Some(query) => Some(join(query, |name| value(name).map(|value| path_template::encode_path_value(&value)))?),
+            Some(query) => Some(join(query, |name| match name {
+                Self::QUERY => Some(operation.url().query().unwrap_or_default().to_owned()),
+                name => value(name).map(|value| path_template::encode_path_value(&value)),
+            })?),
+            // The operation's own query stays at its own origin.
+            None if self.origin.is_none() => operation.url().query().map(ToOwned::to_owned),
             None => None,
         };
         url.set_query(query.as_deref());

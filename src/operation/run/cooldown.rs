@@ -29,6 +29,13 @@ impl Run<'_> {
             place.note(attempt.answered_by().unwrap_or(&self.url), attempt.facts.ended, hint);
         }
     }
+
+    /// The same for what the answer to a question asks for.
+    pub(super) fn share_wait(&self, attempt: &Attempt, wait: Duration) {
+        if let Some(place) = self.plan.cooldown {
+            place.note(&self.url, attempt.waits_from, wait);
+        }
+    }
 }
 
 /// What a shared cool-down asks for, and the limit that it does not fit.

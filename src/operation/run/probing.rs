@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::HeaderName;
 use reqwest::Response;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::Run;
 use crate::{
@@ -34,6 +34,10 @@ impl Run<'_> {
         self.probes = self.probes.saturating_add(1);
         let look = self.look(attempt.facts.ended, supply, self.probe_until()).await;
         attempt.waits_from = Instant::now();
+        if let Look::InProgress(Wait::Told(wait)) = look {
+            self.hint = Some(wait);
+            self.share_wait(&attempt, wait);
+        }
         match look {
             Look::Applied(response) => Probed::Applied(attempt, response),
             Look::Absent => {
@@ -43,9 +47,11 @@ impl Run<'_> {
                 attempt.facts.hint = None;
                 Probed::Open(attempt)
             }
-            Look::InProgress { settled_in } => {
-                // Asking before the endpoint has settled could only hear the same again.
-                attempt.facts.hint = settled_in.map(Ok);
+            Look::InProgress(wait) => {
+                attempt.facts.hint = match wait {
+                    Wait::Told(wait) | Wait::Settling(wait) => Some(Ok(wait)),
+                    Wait::Unsaid => None,
+                };
                 Probed::Open(attempt)
             }
             Look::Undecided => Probed::Stopped(attempt, StopReason::ProbeUndecided),
@@ -65,18 +71,30 @@ impl Run<'_> {
             key_headers,
             attempts: &self.attempts,
             deadline: until,
+            hints: self.plan.hints,
+            last_ended,
             next: self.next.clone(),
         };
-        let verdict = match until.instant() {
-            Some(instant) => timeout_at(instant, probe.look_up(&operation)).await.unwrap_or(ProbeVerdict::Undecided),
+        let own_limit = self.plan.attempt_limit.map_or(Deadline::NONE, Deadline::after).earlier(until);
+        let verdict = match own_limit.instant() {
+            Some(instant) => timeout_at(instant, probe.look_up(&operation)).await.unwrap_or(if own_limit == until {
+                ProbeVerdict::Undecided
+            } else {
+                // It may be asked again.
+                ProbeVerdict::InProgress
+            }),
             None => probe.look_up(&operation).await,
         };
-        let unsettled = endpoint.settling_time().saturating_sub(last_ended.elapsed());
+        // What counts is when it was asked: the answer may have been on its way for long.
+        let asked_after = asked.saturating_duration_since(last_ended);
         let look = match verdict {
+            ProbeVerdict::Applied(response) if operation.is_stale(&response) => Look::InProgress(Wait::Unsaid),
             ProbeVerdict::Applied(response) => Look::Applied(response),
-            ProbeVerdict::Absent if unsettled.is_zero() => Look::Absent,
-            ProbeVerdict::Absent => Look::InProgress { settled_in: Some(unsettled) },
-            ProbeVerdict::InProgress => Look::InProgress { settled_in: None },
+            ProbeVerdict::Absent if asked_after >= endpoint.settling_time() => Look::Absent,
+            // Asking before the endpoint has settled could only hear the same again.
+            ProbeVerdict::Absent => Look::InProgress(Wait::Settling(endpoint.settling_time().saturating_sub(last_ended.elapsed()))),
+            ProbeVerdict::InProgress => Look::InProgress(Wait::Unsaid),
+            ProbeVerdict::InProgressFor(wait) => Look::InProgress(Wait::Told(wait)),
             ProbeVerdict::Undecided => Look::Undecided,
         };
         let record = ProbeRecord {
@@ -97,8 +115,26 @@ impl Run<'_> {
         if self.plan.deadline.instant().is_some() { self.plan.deadline } else { window() }
     }
 
+    /// Asks once more before the operation ends: after what somebody asked to wait, if that fits, and
+    /// else not at all.
+    pub(super) async fn last_look(&mut self, attempt: &Attempt, supply: &Supply) -> Look {
+        let until = self.last_look_until();
+        let wait = match self.asked_wait(attempt) {
+            Some(Ok(wait)) => wait,
+            Some(Err(_)) => return Look::Undecided,
+            None => Duration::ZERO,
+        };
+        let then = attempt.waits_from.checked_add(wait);
+        match (then, until.instant()) {
+            (Some(then), Some(end)) if then < end => sleep_until(then).await,
+            (_, None) if wait.is_zero() => {}
+            (Some(_) | None, Some(_) | None) => return Look::Undecided,
+        }
+        self.look(attempt.facts.ended, supply, until).await
+    }
+
     /// The deadline itself, whose last tenth was kept free; a tenth of the window where there is none.
-    pub(super) fn last_look_until(&self) -> Deadline {
+    fn last_look_until(&self) -> Deadline {
         if self.plan.deadline.instant().is_some() { self.plan.deadline } else { Deadline::after(self.plan.policy.window() / 10) }
     }
 }
@@ -115,8 +151,18 @@ pub(super) enum Probed {
 pub(super) enum Look {
     Applied(Response),
     Absent,
-    InProgress { settled_in: Option<Duration> },
+    InProgress(Wait),
     Undecided,
+}
+
+/// What the next question has to wait for.
+#[derive(Clone, Copy)]
+pub(super) enum Wait {
+    Unsaid,
+    /// The endpoint has to settle.
+    Settling(Duration),
+    /// The server said so.
+    Told(Duration),
 }
 
 impl Look {
@@ -124,7 +170,7 @@ impl Look {
         match self {
             Self::Applied(_) => Found::Applied,
             Self::Absent => Found::Absent,
-            Self::InProgress { .. } => Found::InProgress,
+            Self::InProgress(_) => Found::InProgress,
             Self::Undecided => Found::Undecided,
         }
     }

@@ -29,11 +29,10 @@ impl Run<'_> {
     pub(super) async fn stop(mut self, attempt: Attempt, supply: &Supply, reason: StopReason) -> Result<Response> {
         self.forget_unsent();
         if reason != StopReason::ProbeUndecided && self.plan.is_write && self.evidence == Evidence::Unknown && self.plan.has_probe() {
-            let until = self.last_look_until();
-            match self.look(attempt.facts.ended, supply, until).await {
+            match self.last_look(&attempt, supply).await {
                 Look::Applied(response) => return self.reconciled(attempt, response),
                 Look::Absent => self.evidence = Evidence::Unprocessed,
-                Look::InProgress { .. } | Look::Undecided => {}
+                Look::InProgress(_) | Look::Undecided => {}
             }
         }
         self.finish(attempt, reason)

@@ -30,7 +30,7 @@ impl Run<'_> {
     }
 
     /// The longer of what the server asked of this operation and what it asked of the others.
-    fn asked_wait(&self, attempt: &Attempt) -> Option<Result<Duration, InvalidHint>> {
+    pub(super) fn asked_wait(&self, attempt: &Attempt) -> Option<Result<Duration, InvalidHint>> {
         let shared = self.plan.cooldown.and_then(|place| place.wait(HoldsBack::Resends, attempt.waits_from)).map(|wait| wait.left);
         match (attempt.facts.hint, shared) {
             (Some(Ok(own)), Some(shared)) => Some(Ok(own.max(shared))),
