@@ -220,7 +220,7 @@ impl RetryPolicy {
     /// The limit before which the wait would not end: [`StopReason::DeadlineTooNear`] or [`StopReason::WindowClosed`].
     pub fn hold_back(&self, wait: Duration, elapsed: Duration, time_left: Duration, draw: Draw) -> Result<Duration, StopReason> {
         let room = self.room(elapsed, time_left)?;
-        let pause = wait.saturating_add(draw.of((wait / 4).min(room.longest.saturating_sub(wait))));
+        let pause = wait.saturating_add(draw.of((wait / defaults::HINT_SPREAD_DIVISOR).min(room.longest.saturating_sub(wait))));
         if room.holds(pause) { Ok(pause) } else { Err(room.limit) }
     }
 
@@ -305,7 +305,7 @@ impl RetryPolicy {
                 HintSpread::Jittered => {
                     let least = schedule.least(backoff);
                     let floor = hint.max(least);
-                    let spread = backoff.saturating_sub(least).max(hint / 4);
+                    let spread = backoff.saturating_sub(least).max(hint / defaults::HINT_SPREAD_DIVISOR);
                     floor.saturating_add(situation.draw.of(spread.min(room.longest.saturating_sub(floor))))
                 }
             },

@@ -17,6 +17,8 @@ use http::{
     header::{AGE, DATE, RETRY_AFTER},
 };
 
+use super::defaults;
+
 /// Reads the wait that a server asks for.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -77,9 +79,6 @@ impl std::error::Error for InvalidHint {}
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-/// Beyond this difference between the server's clock and ours, one of them is broken rather than inexact.
-const CREDIBLE_SKEW: Duration = Duration::from_secs(24 * 60 * 60);
-
 /// `1*DIGIT [ "." 1*DIGIT ]` of some unit, rounded up to whole nanoseconds, saturating.
 pub(crate) fn decimal(text: &[u8], unit: Duration) -> Option<Duration> {
     let Some(point) = text.iter().position(|&byte| byte == b'.') else { return integer(text, unit) };
@@ -123,7 +122,7 @@ pub(crate) fn server_time(headers: &HeaderMap, received: SystemTime) -> SystemTi
     let Some(told) = date.and_then(|date| date.checked_add(age)) else { return received };
     let skew = told.duration_since(received).unwrap_or_else(|behind| behind.duration());
     // The earlier time makes the longer wait.
-    if skew <= CREDIBLE_SKEW { told } else { told.min(received) }
+    if skew <= defaults::CREDIBLE_SKEW { told } else { told.min(received) }
 }
 
 /// An HTTP-date in any of its three forms (RFC 9110 §5.6.7).

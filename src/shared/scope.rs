@@ -9,6 +9,8 @@ use std::{
 use lru::LruCache;
 use reqwest::{Request, Url};
 
+use crate::policy::defaults;
+
 /// Seeded once per process: keys mean the same to every budget and cool-down, and nobody outside can choose two that collide.
 static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
@@ -69,9 +71,6 @@ impl Scoping {
 pub(crate) struct Scopes<V>(Mutex<LruCache<ScopeKey, V>>);
 
 impl<V> Scopes<V> {
-    /// 1024 scopes: more than a client talks to at once, and some hundred KiB when a stranger chooses the hosts.
-    pub(crate) const MOST: usize = 1024;
-
     pub(crate) fn new() -> Self {
         Self(Mutex::new(LruCache::unbounded())) // bounded in `enter`; a bound given here would be allocated here
     }
@@ -80,7 +79,7 @@ impl<V> Scopes<V> {
     pub(crate) fn enter<R>(&self, key: ScopeKey, fresh: impl FnOnce() -> V, work: impl FnOnce(&mut V) -> R) -> R {
         let mut scopes = self.lock();
         let result = work(scopes.get_or_insert_mut(key, fresh));
-        if scopes.len() > Self::MOST {
+        if scopes.len() > defaults::SCOPES {
             scopes.pop_lru();
         }
         result
@@ -131,10 +130,10 @@ mod tests {
     fn the_scope_used_longest_ago_makes_room() {
         let scopes = Scopes::new();
         let enter = |n: usize| scopes.enter(ScopeKey::of(&n), || n, |value| *value);
-        (0..Scopes::<usize>::MOST).for_each(|n| assert_eq!(enter(n), n));
+        (0..defaults::SCOPES).for_each(|n| assert_eq!(enter(n), n));
         enter(0);
         enter(usize::MAX);
-        assert_eq!(scopes.len(), Scopes::<usize>::MOST);
+        assert_eq!(scopes.len(), defaults::SCOPES);
         assert_eq!(scopes.peek(ScopeKey::of(&0_usize), |value| *value), Some(0));
         assert_eq!(scopes.peek(ScopeKey::of(&1_usize), |value| *value), None);
     }

@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use super::{AttemptRecord, Cause, Found, ProbeRecord, RetryReport};
-use crate::policy::{Evidence, Outcome, Signal, StopReason};
+use crate::policy::{Evidence, Outcome, Signal};
 
 /// The timeline: what was sent when, what came back, what that proves, what was decided and why, and what is known in the end. Without a
 /// line break at the end.
@@ -97,16 +97,16 @@ impl RetryReport {
     }
 
     fn decision(&self, attempt: &AttemptRecord) -> String {
-        match (attempt.resend, self.stop()) {
-            (Some(reason), _) => format!("send again: {reason}"),
-            (None, StopReason::AnswerIsFinal) => format!("done: {}", StopReason::AnswerIsFinal),
-            (None, reason) => format!("stop: {reason}"),
+        match attempt.resend {
+            Some(reason) => format!("send again: {reason}"),
+            None if self.stop().is_final() => format!("done: {}", self.stop()),
+            None => format!("stop: {}", self.stop()),
         }
     }
 
     /// After the operation's answer nobody asks whether its status proves anything.
     fn proven(&self, attempt: &AttemptRecord) -> String {
-        let is_answer = attempt.resend.is_none() && self.stop() == StopReason::AnswerIsFinal && self.outcome() != Outcome::Reconciled;
+        let is_answer = attempt.resend.is_none() && self.stop().is_final() && self.outcome() != Outcome::Reconciled;
         match attempt.evidence {
             Evidence::Unknown if is_answer => Outcome::Answered.to_string(),
             evidence => evidence.to_string(),
@@ -178,6 +178,7 @@ mod tests {
     use http::{Method, StatusCode};
 
     use super::super::*;
+    use crate::policy::StopReason;
 
     fn attempt(number: u32, started: u64, took: u64) -> AttemptRecord {
         AttemptRecord {
