@@ -10,11 +10,8 @@ use http::{HeaderMap, Method, StatusCode};
 use crate::{
     contract::hints::HintSources,
     contract::probe::StatusProbe,
-    policy::{Effect, KeyContract, Lapsed, RetryPolicy, RetryStatuses, Verdict},
+    policy::{Effect, KeyContract, Lapsed, RetryPolicy, RetryStatuses, Verdict, defaults},
 };
-
-/// 5 s: most systems that accept a write show it to a reader within seconds; a probe that looks earlier may miss what will still appear.
-pub const DEFAULT_SETTLING: Duration = Duration::from_secs(5);
 
 /// The contract the caller states for a request: its effect, its protection and its limits.
 ///
@@ -130,7 +127,7 @@ impl Endpoint {
     /// window takes its place.
     ///
     /// # Default
-    /// 5 s ([`DEFAULT_SETTLING`]).
+    /// 5 s ([`defaults::SETTLING`]).
     pub fn settling(self, time: Duration) -> Self {
         self.with(|terms| terms.settling = time)
     }
@@ -215,7 +212,7 @@ impl Endpoint {
         Self(Arc::new(Terms {
             kind,
             probe: None,
-            settling: DEFAULT_SETTLING,
+            settling: defaults::SETTLING,
             name: None,
             owner: None,
             policy: None,

@@ -323,6 +323,6 @@ impl End<'_> {
             Outcome::Unknown | Outcome::AnsweredAfterUnknown => true,
             Outcome::Answered | Outcome::Reconciled | Outcome::Unprocessed => false,
         };
-        unknown || (sends > 1 && self.stop != StopReason::AnswerIsFinal)
+        unknown || (sends > 1 && !self.stop.is_final())
     }
 }

@@ -19,7 +19,7 @@ use crate::{
     operation::settings::{Settings, Witness},
     outcome::error::Misuse,
     outcome::report::ReportSlot,
-    policy::{Draw, Effect, RetryPolicy},
+    policy::{Draw, Effect, RetryPolicy, defaults},
     proof::witness::Watch,
     request::attempt_headers::AttemptHeaders,
     request::correlation::CorrelationId,
@@ -165,7 +165,7 @@ impl<'a> Plan<'a> {
     pub(crate) fn sending_until(&self) -> Deadline {
         match self.deadline.instant() {
             Some(instant) if self.is_write && self.has_probe() => {
-                let kept = self.deadline.time_left() / 10;
+                let kept = self.deadline.time_left() / defaults::LAST_LOOK_DIVISOR;
                 Deadline::at(instant.checked_sub(kept).unwrap_or(instant))
             }
             _ => self.deadline,

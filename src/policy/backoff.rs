@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::defaults;
+
 /// Exponential backoff: `min(cap, first · 2^(resend − 1))`, jittered.
 ///
 /// Saturates for every input: no resend number, however large, and no duration, however long, overflows, panics or wraps to zero.
@@ -24,10 +26,10 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// A backoff whose bound starts at `first`, doubles with every resend and never exceeds `cap`. Jitter is [`Jitter::Full`].
+    /// A backoff whose bound starts at `first`, doubles with every resend and never exceeds `cap`. Jitter is [`defaults::JITTER`].
     #[must_use]
     pub const fn doubling(first: Duration, cap: Duration) -> Self {
-        Self { first, cap, jitter: Jitter::Full }
+        Self { first, cap, jitter: defaults::JITTER }
     }
 
     /// Replaces the jitter.

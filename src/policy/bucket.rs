@@ -11,7 +11,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::window::Window;
+use super::{defaults, window::Window};
 
 /// The price of one resend, in the unit of the bucket.
 const RESEND: u64 = 1_000_000;
@@ -44,11 +44,13 @@ pub struct BudgetLimits {
 
 impl BudgetLimits {
     /// 20 % and a reserve of 10 resends refilled by one a second; deposits are remembered for 10 s.
-    ///
-    /// 20 % is the upper end of what Finagle, gRPC and Brooker's simulations agree on: it heals faults that hit some requests, and adds too
-    /// little load to keep a collapsed server down. 10 resends let a client that has just started try again; one a second serves any client below 5
-    /// operations a second in full. 10 s, as in Finagle and tower, save enough for a blip of one second.
-    pub const DEFAULT: Self = Self { share: 200_000, reserve: 10, refill: 1, memory: Duration::from_secs(10) };
+    /// The reasons stand in [`defaults`].
+    pub const DEFAULT: Self = Self {
+        share: millionths(defaults::BUDGET_PERCENT),
+        reserve: defaults::BUDGET_RESERVE,
+        refill: defaults::BUDGET_REFILL_PER_SECOND,
+        memory: defaults::BUDGET_MEMORY,
+    };
 
     /// 20 % and no reserve, for many processes that call the same server.
     ///
@@ -72,7 +74,7 @@ impl BudgetLimits {
     /// So many resends for a hundred operations, with the reserve and the memory of [`DEFAULT`](Self::DEFAULT). Above 100, an operation may pay
     /// for more than one.
     pub const fn percent(percent: u16) -> Self {
-        Self::per_million(percent as u32 * 10_000) // at most 655 350 000
+        Self::per_million(millionths(percent))
     }
 
     /// So many resends for a million operations, with the reserve and the memory of [`DEFAULT`](Self::DEFAULT).
@@ -135,6 +137,10 @@ impl Default for BudgetLimits {
     fn default() -> Self {
         Self::DEFAULT
     }
+}
+
+const fn millionths(percent: u16) -> u32 {
+    percent as u32 * 10_000 // at most 655 350 000
 }
 
 /// The balance of one origin. Pure: the clock is an argument, and may jump either way without minting a token.

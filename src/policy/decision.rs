@@ -134,6 +134,50 @@ pub enum StopReason {
     Disabled,
 }
 
+impl StopReason {
+    /// Whether the operation ends with its result, and not because it was given up.
+    #[must_use]
+    pub const fn is_final(self) -> bool {
+        match self {
+            Self::AnswerIsFinal => true,
+            Self::MayHaveHappened
+            | Self::AttemptsSpent
+            | Self::DeadlineTooNear
+            | Self::WindowClosed
+            | Self::BudgetSpent
+            | Self::KeyExpired
+            | Self::BodyConsumed
+            | Self::ProbeUndecided
+            | Self::UnreadableHint
+            | Self::ServerForbade
+            | Self::Broken
+            | Self::Misused
+            | Self::Disabled => false,
+        }
+    }
+
+    /// Whether a probe may know more than was known when the operation stopped: one that could not
+    /// tell just now is not asked again.
+    pub(super) const fn allows_a_last_look(self) -> bool {
+        match self {
+            Self::ProbeUndecided => false,
+            Self::AnswerIsFinal
+            | Self::MayHaveHappened
+            | Self::AttemptsSpent
+            | Self::DeadlineTooNear
+            | Self::WindowClosed
+            | Self::BudgetSpent
+            | Self::KeyExpired
+            | Self::BodyConsumed
+            | Self::UnreadableHint
+            | Self::ServerForbade
+            | Self::Broken
+            | Self::Misused
+            | Self::Disabled => true,
+        }
+    }
+}
+
 #[cfg(test)]
 impl StopReason {
     pub(crate) const ALL: [Self; 14] = every_variant!(StopReason {

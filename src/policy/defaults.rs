@@ -1,33 +1,136 @@
-//! Every default number of the policy, once, with its reason.
+//! Every number that this crate chose, once, with its reason.
+//!
+//! Here stands what could as well be another number. What a specification or a format fixes stands
+//! where it is read, and what a vendor promises with the vendor's contract. Settings of the client
+//! and of endpoints that are no numbers are documented where they are set.
 
-use std::time::Duration;
+use std::{num::NonZeroUsize, ops::RangeInclusive, time::Duration};
 
-use super::{Backoff, HintSpread, RetryStatuses, UnreadableHint};
+use http::StatusCode;
 
-/// 3 sends in all. One resend heals most short faults, the second most of the rest; more multiply the load of an outage (SRE book, AWS SDKs).
+use super::{Backoff, HintSpread, Jitter, KeyScope, KeySource, RetryStatuses, UnreadableHint};
+
+// ===== how often, how fast =====
+
+/// 3 sends in all. One resend heals most short faults, the second most of the rest; more multiply
+/// the load of an outage (SRE book, AWS SDKs).
 pub const ATTEMPTS: u32 = 3;
 
-/// 100 ms doubling, at most 20 s, full jitter: one round trip of patience first; the cap is that of the AWS SDKs.
+/// 100 ms doubling, at most 20 s: one round trip of patience first; the cap is that of the AWS SDKs.
 pub const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(20));
 
-/// 1 s doubling, at most 20 s, full jitter, after 429, 503 and a key in use: a server that says "too much" needs more than a blink.
+/// 1 s doubling, at most 20 s, after the statuses of [`RetryStatuses::THROTTLING`] and a key in use:
+/// a server that says "too much" needs more than a blink.
 pub const THROTTLE_BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(20));
 
-/// 30 s: without any deadline, the last resend starts at most this long after the first attempt did. Attempts in flight are not cut.
+/// Full: fewest calls and shortest time under contention (AWS, "Exponential Backoff And Jitter").
+pub const JITTER: Jitter = Jitter::Full;
+
+/// 30 s: without any deadline, the last resend starts at most this long after the first attempt did.
+/// Attempts in flight are not cut.
 pub const WINDOW: Duration = Duration::from_secs(30);
 
-/// 10 ms: an attempt with less time before the deadline is hopeless on any network, and costs the server all the same.
+/// 10 ms: an attempt with less time before the deadline is hopeless on any network, and costs the
+/// server all the same.
 pub const LEAST_ATTEMPT: Duration = Duration::from_millis(10);
 
 /// 408 425 429 500 502 503 504: statuses that pass by themselves.
-pub const STATUSES: RetryStatuses = RetryStatuses::DEFAULT;
+pub const STATUSES: RetryStatuses = RetryStatuses::NONE
+    .with(StatusCode::REQUEST_TIMEOUT)
+    .with(StatusCode::TOO_EARLY)
+    .with(StatusCode::TOO_MANY_REQUESTS)
+    .with(StatusCode::INTERNAL_SERVER_ERROR)
+    .with(StatusCode::BAD_GATEWAY)
+    .with(StatusCode::SERVICE_UNAVAILABLE)
+    .with(StatusCode::GATEWAY_TIMEOUT);
+
+// ===== waits that a server asks for =====
 
 /// Jittered: a crowd that was told "30" must not come back as one wave.
 pub const HINT_SPREAD: HintSpread = HintSpread::Jittered;
 
+/// A quarter of the wait (divided by 4): it is spread over this, or over the backoff where that is
+/// longer. Enough to flatten a wave, and hardly longer than what was asked for.
+pub const HINT_SPREAD_DIVISOR: u32 = 4;
+
 /// Stop: an unreadable wait is still a wish to be left alone.
 pub const UNREADABLE_HINT: UnreadableHint = UnreadableHint::Stop;
 
-/// 1 h: the longest that what a server asked of one operation holds back the others. Rate limits go up to an hour; more is a mistake
-/// too often to hold a whole client back for it. The operation that was told keeps to what it was told.
+/// 5 minutes: where the server's clock and ours differ by more, one of them is broken rather than
+/// inexact (Kerberos draws the line there as well), or a cache made the answer old.
+pub const CREDIBLE_SKEW: Duration = Duration::from_secs(5 * 60);
+
+/// 1 h: the longest that what a server asked of one operation holds back the others. Rate limits go
+/// up to an hour; more is a mistake too often to hold a whole client back for it. The operation that
+/// was told keeps to what it was told.
 pub const MOST_SHARED_WAIT: Duration = Duration::from_secs(60 * 60);
+
+// ===== what all resends of an origin may cost =====
+
+/// 20 % of the operations: the upper end of what Finagle, gRPC and Brooker's simulations agree on.
+/// It heals faults that hit some requests, and adds too little load to keep a collapsed server down.
+pub const BUDGET_PERCENT: u16 = 20;
+
+/// 10 resends that no operation pays for: a client that has just started can try again.
+pub const BUDGET_RESERVE: u32 = 10;
+
+/// 1 a second refills the reserve: it serves any client below 5 operations a second in full.
+pub const BUDGET_REFILL_PER_SECOND: u32 = 1;
+
+/// 10 s, as in Finagle and tower: what is saved in it is enough for a blip of one second.
+pub const BUDGET_MEMORY: Duration = Duration::from_secs(10);
+
+/// 200 %, the K = 2 of the SRE book: nothing is refused while the server accepts at least half of
+/// the requests.
+pub const ADAPTIVE_PERCENT: u16 = 200;
+
+/// Two minutes, as in the SRE book.
+pub const ADAPTIVE_WINDOW: Duration = Duration::from_secs(120);
+
+// ===== keys =====
+
+/// 1 to 255 characters: the most that Stripe takes, and hardly a server takes less.
+pub const KEY_LENGTH: RangeInclusive<usize> = 1..=255;
+
+/// Generate: a key that nobody had to think of is better than none.
+pub const KEY_SOURCE: KeySource = KeySource::Generate;
+
+/// Account: the cautious reading where nobody says.
+pub const KEY_SCOPE: KeyScope = KeyScope::Account;
+
+/// 10 000 keys whose content is compared (about 1.4 MB when full, nothing before). Who uses more of
+/// them within one lifetime has the server's check.
+pub const GUARDED_KEYS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(9_999);
+
+// ===== probes =====
+
+/// 5 s: most systems that accept a write show it to a reader within seconds; a probe that looks
+/// earlier may miss what will still appear.
+pub const SETTLING: Duration = Duration::from_secs(5);
+
+/// A tenth of the time (divided by 10) is kept for the last look of a write that can be asked about:
+/// enough for one question, and hardly missed by the attempts.
+pub const LAST_LOOK_DIVISOR: u32 = 10;
+
+// ===== bodies of answers =====
+
+/// 64 KiB of a failed answer are read to give its connection back: more costs more than a new
+/// connection, and hardly any error page is longer.
+pub const DRAIN_MOST: u64 = 64 * 1024;
+
+/// 50 ms, about what a new connection costs with TLS. Bodies of errors come with their heads, or
+/// hardly later.
+pub const DRAIN_LONGEST: Duration = Duration::from_millis(50);
+
+/// 2 MiB: what had arrived by the deadline is still handed over, and no more than an HTTP/2 stream
+/// window can have been waiting. The rest must have come later, as from a server that never stops.
+pub const BODY_GRACE: u64 = 2 * 1024 * 1024;
+
+/// 64 bytes: what a frame counts at least, so that empty ones without end come to an end too.
+pub const LEAST_FRAME: u64 = 64;
+
+// ===== what is remembered =====
+
+/// 1024 budgets, and as many cool-downs: more than a client talks to at once, and some hundred KiB
+/// when a stranger chooses the hosts.
+pub const SCOPES: usize = 1024;

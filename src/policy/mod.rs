@@ -296,7 +296,7 @@ impl RetryPolicy {
                 HintSpread::Jittered => {
                     let least = schedule.least(backoff);
                     let floor = hint.max(least);
-                    let spread = backoff.saturating_sub(least).max(hint / 4);
+                    let spread = backoff.saturating_sub(least).max(hint / defaults::HINT_SPREAD_DIVISOR);
                     floor.saturating_add(situation.draw.of(spread.min(room.longest.saturating_sub(floor))))
                 }
             },

@@ -66,6 +66,16 @@ impl Ending {
     pub const fn with_key_answer(self, key_answer: KeyAnswer) -> Self {
         Self { key_answer: Some(key_answer), ..self }
     }
+
+    /// Whether a probe could still tell what would stay unknown: the last look, free of the budget.
+    #[must_use]
+    pub fn is_worth_a_last_look(&self) -> bool {
+        match (self.history, self.evidence) {
+            (History::Write | History::WriteAfterUnknown, Evidence::Unknown) => self.stop.allows_a_last_look(),
+            (History::Write | History::WriteAfterUnknown, Evidence::Unprocessed) => false,
+            (History::Read, Evidence::Unprocessed | Evidence::Unknown) => false,
+        }
+    }
 }
 
 /// The last answer of an operation.
@@ -109,27 +119,12 @@ pub(super) enum End {
 
 impl End {
     pub(super) fn of(ending: &Ending) -> Self {
-        let status = match ending.answer {
-            LastAnswer::None => return Self::NoAnswer,
-            LastAnswer::Probe => return Self::Probed,
-            LastAnswer::Server(status) => status,
-        };
-        match ending.stop {
-            StopReason::AnswerIsFinal if is_echo(status, ending.key_answer) => Self::PossibleEcho,
-            StopReason::AnswerIsFinal => Self::FinalAnswer,
-            StopReason::MayHaveHappened
-            | StopReason::AttemptsSpent
-            | StopReason::DeadlineTooNear
-            | StopReason::WindowClosed
-            | StopReason::BudgetSpent
-            | StopReason::KeyExpired
-            | StopReason::BodyConsumed
-            | StopReason::ProbeUndecided
-            | StopReason::UnreadableHint
-            | StopReason::ServerForbade
-            | StopReason::Broken
-            | StopReason::Misused
-            | StopReason::Disabled => Self::OpenAnswer,
+        match ending.answer {
+            LastAnswer::None => Self::NoAnswer,
+            LastAnswer::Probe => Self::Probed,
+            LastAnswer::Server(_) if !ending.stop.is_final() => Self::OpenAnswer,
+            LastAnswer::Server(status) if is_echo(status, ending.key_answer) => Self::PossibleEcho,
+            LastAnswer::Server(_) => Self::FinalAnswer,
         }
     }
 }

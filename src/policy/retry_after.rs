@@ -17,6 +17,8 @@ use http::{
     header::{AGE, DATE, RETRY_AFTER},
 };
 
+use super::defaults;
+
 /// Reads the wait that a server asks for.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -79,10 +81,6 @@ impl std::error::Error for InvalidHint {}
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-/// 5 minutes: beyond this difference between the server's clock and ours, one of them is broken
-/// rather than inexact (Kerberos draws the line there as well), or a cache made the answer old.
-const CREDIBLE_SKEW: Duration = Duration::from_secs(5 * 60);
-
 /// The longest of the values that a field line holds: one, or several that were merged with commas
 /// (RFC 9110 §5.3). A date has a comma of its own. `None` when one of them cannot be read.
 pub(crate) fn longest_of(line: &[u8], read: impl Fn(&[u8]) -> Option<Duration>) -> Option<Duration> {
@@ -143,7 +141,7 @@ pub(crate) fn server_time(headers: &HeaderMap, received: SystemTime) -> SystemTi
     let dates = headers.get_all(DATE).iter().filter_map(|date| http_date(date.as_bytes().trim_ascii(), received));
     let Some(told) = dates.min().and_then(|date| date.checked_add(age)) else { return received };
     let skew = told.duration_since(received).unwrap_or_else(|behind| behind.duration());
-    if skew <= CREDIBLE_SKEW { told } else { told.min(received) }
+    if skew <= defaults::CREDIBLE_SKEW { told } else { told.min(received) }
 }
 
 /// An HTTP-date in any of its three forms (RFC 9110 §5.6.7).

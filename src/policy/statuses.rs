@@ -4,6 +4,8 @@ use std::fmt;
 
 use http::StatusCode;
 
+use super::defaults;
+
 /// The statuses after which trying again can help. Every other status is a final answer.
 ///
 /// # Default
@@ -19,14 +21,7 @@ impl RetryStatuses {
     pub const NONE: Self = Self([0; Self::WORDS]);
 
     /// 408 425 429 500 502 503 504: each can pass by itself (RFC 9110 §15, RFC 6585 §4, RFC 8470 §5.2).
-    pub const DEFAULT: Self = Self::NONE
-        .with(StatusCode::REQUEST_TIMEOUT)
-        .with(StatusCode::TOO_EARLY)
-        .with(StatusCode::TOO_MANY_REQUESTS)
-        .with(StatusCode::INTERNAL_SERVER_ERROR)
-        .with(StatusCode::BAD_GATEWAY)
-        .with(StatusCode::SERVICE_UNAVAILABLE)
-        .with(StatusCode::GATEWAY_TIMEOUT);
+    pub const DEFAULT: Self = defaults::STATUSES;
 
     /// 429 and 503: the two statuses that mean "too much".
     pub const THROTTLING: Self = Self::NONE.with(StatusCode::TOO_MANY_REQUESTS).with(StatusCode::SERVICE_UNAVAILABLE);

@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Draw, bucket::Token, window::Window};
+use super::{Draw, bucket::Token, defaults, window::Window};
 
 /// When resends begin to be refused, and over which stretch of time.
 ///
@@ -22,7 +22,7 @@ pub struct AdaptiveLimits {
 
 impl AdaptiveLimits {
     /// K = 2 over two minutes, as in the book: nothing is refused while the server accepts at least half of the requests.
-    pub const DEFAULT: Self = Self { percent: 200, window: Duration::from_secs(120) };
+    pub const DEFAULT: Self = Self { percent: defaults::ADAPTIVE_PERCENT, window: defaults::ADAPTIVE_WINDOW };
 
     /// Resends begin to be refused when the requests exceed so many percent of those accepted: 100 · K, over the window of
     /// [`DEFAULT`](Self::DEFAULT). Less is stricter.

@@ -4,28 +4,23 @@
 //! overloaded server that answers 503 pays for a new connection with every resend. So a little of the body is read before the pause:
 //! as much as is cheaper than a new connection, never in a task of its own, never past the deadline.
 
-use std::time::Duration;
-
 use http::{HeaderMap, Version, header};
 use reqwest::Response;
 use tokio::time::timeout;
 
-use crate::request::deadline::Deadline;
-
-/// 64 KiB: more costs more than a new connection, and hardly any error page is longer.
-pub(crate) const MOST: u64 = 64 * 1024;
-
-/// 50 ms: about what a new connection costs with TLS. Bodies of errors come with their heads, or hardly later.
-pub(crate) const LONGEST: Duration = Duration::from_millis(50);
+use crate::{
+    policy::defaults::{DRAIN_LONGEST, DRAIN_MOST},
+    request::deadline::Deadline,
+};
 
 /// What became of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Drained {
     /// The body has ended: the connection can serve the next request.
     Whole,
-    /// More than [`MOST`].
+    /// More than [`DRAIN_MOST`].
     TooLong,
-    /// Not within [`LONGEST`] and the deadline.
+    /// Not within [`DRAIN_LONGEST`] and the deadline.
     TooSlow,
     /// The connection broke.
     Broken,
@@ -41,15 +36,15 @@ pub(crate) async fn give_back(mut response: Response, deadline: Deadline) -> Dra
     if response.version() >= Version::HTTP_2 || closes(response.headers()) {
         return Drained::NotNeeded;
     }
-    if response.content_length().is_some_and(|length| length > MOST) {
+    if response.content_length().is_some_and(|length| length > DRAIN_MOST) {
         return Drained::TooLong;
     }
-    let limit = deadline.time_left().min(LONGEST);
+    let limit = deadline.time_left().min(DRAIN_LONGEST);
     timeout(limit, read_out(&mut response)).await.unwrap_or(Drained::TooSlow)
 }
 
 async fn read_out(response: &mut Response) -> Drained {
-    let mut left = MOST;
+    let mut left = DRAIN_MOST;
     loop {
         let Ok(chunk) = response.chunk().await else { return Drained::Broken };
         let Some(chunk) = chunk else { return Drained::Whole };
@@ -72,6 +67,7 @@ mod tests {
     use std::net::SocketAddr;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Duration;
 
     use bytes::Bytes;
     use futures_util::stream::{self, StreamExt as _};
@@ -107,7 +103,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_endless_trickle_costs_its_limit_or_the_deadline_and_no_more() {
         let trickle = || failed(chunks(std::iter::repeat(1), MILLISECOND));
-        assert_eq!(timed(trickle(), Deadline::NONE).await, (Drained::TooSlow, LONGEST));
+        assert_eq!(timed(trickle(), Deadline::NONE).await, (Drained::TooSlow, DRAIN_LONGEST));
         assert_eq!(timed(trickle(), Deadline::after(20 * MILLISECOND)).await, (Drained::TooSlow, 20 * MILLISECOND));
         assert_eq!(timed(trickle(), Deadline::after(Duration::ZERO)).await, (Drained::TooSlow, Duration::ZERO));
     }

@@ -287,6 +287,7 @@ mod tests {
     use reqwest::Method;
 
     use super::*;
+    use crate::policy::defaults;
 
     const FEW: BudgetLimits = BudgetLimits::percent(0).with_reserve(2, 0);
 
@@ -366,7 +367,7 @@ mod tests {
         for host in 0..200_000_u32 {
             BudgetAccount { ledgers: &budget.ledgers, scope: ScopeKey::of(&host) }.deposit(now);
         }
-        assert_eq!(budget.ledgers.scopes.len(), Scopes::<Ledger>::MOST);
+        assert_eq!(budget.ledgers.scopes.len(), defaults::SCOPES);
         assert_eq!(format!("{budget:?}"), "RetryBudget { origins: 1024 }");
     }
 

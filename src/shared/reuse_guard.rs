@@ -17,7 +17,7 @@ use reqwest::{Request, Url};
 use tokio::time::Instant;
 
 use crate::{
-    policy::{IdempotencyKey, KeyContract, KeyScope},
+    policy::{IdempotencyKey, KeyContract, KeyScope, defaults},
     request::origin::Origin,
 };
 
@@ -49,11 +49,8 @@ struct Content {
 }
 
 impl ReuseGuard {
-    /// About 1.4 MB when full, nothing before. Who needs more keys within one lifetime has the server's check.
-    const KEYS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(9_999);
-
     pub(crate) fn new() -> Self {
-        Self::remembering(Self::KEYS)
+        Self::remembering(defaults::GUARDED_KEYS)
     }
 
     fn remembering(keys: NonZeroUsize) -> Self {

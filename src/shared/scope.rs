@@ -10,6 +10,8 @@ use std::{
 use lru::LruCache;
 use reqwest::{Request, Url};
 
+use crate::policy::defaults;
+
 /// Seeded once per process: keys mean the same to every budget and cool-down, and nobody outside can choose two that collide.
 static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
@@ -90,9 +92,6 @@ pub(crate) type IdleFirst<'a, V> = Rev<lru::Iter<'a, ScopeKey, V>>;
 pub(crate) struct Scopes<V>(Mutex<LruCache<ScopeKey, V>>);
 
 impl<V> Scopes<V> {
-    /// 1024 scopes: more than a client talks to at once, and some hundred KiB when a stranger chooses the hosts.
-    pub(crate) const MOST: usize = 1024;
-
     pub(crate) fn new() -> Self {
         Self(Mutex::new(LruCache::unbounded())) // bounded in `enter`; a bound given here would be allocated here
     }
@@ -109,7 +108,7 @@ impl<V> Scopes<V> {
         work: impl FnOnce(Option<&mut V>) -> R,
     ) -> R {
         let mut scopes = self.lock();
-        if scopes.len() >= Self::MOST && !scopes.contains(&key) {
+        if scopes.len() >= defaults::SCOPES && !scopes.contains(&key) {
             match room(scopes.iter().rev()) {
                 Some(replaced) => scopes.pop(&replaced),
                 None => return work(None),
@@ -121,7 +120,7 @@ impl<V> Scopes<V> {
     /// Whether a newcomer would get a place.
     pub(crate) fn has_room(&self, room: impl FnOnce(IdleFirst<'_, V>) -> Option<ScopeKey>) -> bool {
         let scopes = self.lock();
-        scopes.len() < Self::MOST || room(scopes.iter().rev()).is_some()
+        scopes.len() < defaults::SCOPES || room(scopes.iter().rev()).is_some()
     }
 
     /// Works on the value of a scope, if there is one. Looking does not count as use.
@@ -176,11 +175,11 @@ mod tests {
         let enter = |n: usize, room: fn(IdleFirst<'_, usize>) -> Option<ScopeKey>| {
             scopes.enter(ScopeKey::of(&n), || n, room, |value| value.copied())
         };
-        (0..Scopes::<usize>::MOST).for_each(|n| assert_eq!(enter(n, |_| panic!("there is room")), Some(n)));
+        (0..defaults::SCOPES).for_each(|n| assert_eq!(enter(n, |_| panic!("there is room")), Some(n)));
         assert_eq!(enter(0, |_| panic!("it has its place")), Some(0));
         assert_eq!(enter(usize::MAX, |_| None), None);
         assert_eq!(enter(usize::MAX, |mut idle| idle.next().map(|(key, _)| *key)), Some(usize::MAX));
-        assert_eq!(scopes.len(), Scopes::<usize>::MOST);
+        assert_eq!(scopes.len(), defaults::SCOPES);
         assert_eq!(scopes.peek(ScopeKey::of(&0_usize), |value| *value), Some(0), "used again since");
         assert_eq!(scopes.peek(ScopeKey::of(&1_usize), |value| *value), None, "used longest ago");
     }

@@ -16,7 +16,7 @@ use crate::{
     operation::key::OperationKey,
     operation::supply::Supply,
     outcome::report::{Found, ProbeRecord},
-    policy::{Evidence, Signal, StopReason},
+    policy::{Evidence, Signal, StopReason, defaults},
     request::deadline::Deadline,
 };
 
@@ -135,7 +135,11 @@ impl Run<'_> {
 
     /// The deadline itself, whose last tenth was kept free; a tenth of the window where there is none.
     fn last_look_until(&self) -> Deadline {
-        if self.plan.deadline.instant().is_some() { self.plan.deadline } else { Deadline::after(self.plan.policy.window() / 10) }
+        if self.plan.deadline.instant().is_some() {
+            self.plan.deadline
+        } else {
+            Deadline::after(self.plan.policy.window() / defaults::LAST_LOOK_DIVISOR)
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{
     operation::supply::Supply,
     outcome::error::{Failure, FailureSource, Misuse, RetryError},
     outcome::report::{Record, ReportSlot, RetryReport},
-    policy::{Ending, Evidence, History, IdempotencyKey, KeyAnswer, LastAnswer, Outcome, Signal, StopReason},
+    policy::{Ending, Evidence, History, IdempotencyKey, LastAnswer, Outcome, Signal, StopReason},
     proof::cause::TimeLimit,
     request::origin::Origin,
     response::body,
@@ -28,7 +28,7 @@ impl Run<'_> {
     /// Ends the operation: an unknown write that can be asked about is asked about once more, free of the budget.
     pub(super) async fn stop(mut self, attempt: Attempt, supply: &Supply, reason: StopReason) -> Result<Response> {
         self.forget_unsent();
-        if reason != StopReason::ProbeUndecided && self.plan.is_write && self.evidence == Evidence::Unknown && self.plan.has_probe() {
+        if self.plan.has_probe() && self.ending(&attempt, reason).is_worth_a_last_look() {
             match self.last_look(&attempt, supply).await {
                 Look::Applied(response) => return self.reconciled(attempt, response),
                 Look::Absent => self.evidence = Evidence::Unprocessed,
@@ -49,7 +49,7 @@ impl Run<'_> {
 
     /// The probe found the operation applied: its response is the answer.
     pub(super) fn reconciled(mut self, attempt: Attempt, response: Response) -> Result<Response> {
-        let outcome = self.outcome(StopReason::AnswerIsFinal, LastAnswer::Probe, None);
+        let outcome = Outcome::of(&Ending::new(StopReason::AnswerIsFinal, LastAnswer::Probe, self.history(), self.evidence));
         let report = self.report(&attempt, StopReason::AnswerIsFinal, outcome);
         self.ended(StopReason::AnswerIsFinal, outcome, Some(&attempt), Some(&report));
         self.hand_back(attempt.extensions, response, Some(report), Shown::Everywhere)
@@ -57,9 +57,9 @@ impl Run<'_> {
 
     /// Every cell of the results table.
     fn finish(mut self, mut attempt: Attempt, reason: StopReason) -> Result<Response> {
-        let outcome = self.outcome(reason, attempt.facts.status.map_or(LastAnswer::None, LastAnswer::Server), attempt.facts.key_answer);
+        let outcome = Outcome::of(&self.ending(&attempt, reason));
         let told = !self.attempts.is_empty();
-        let uneventful = self.sends <= 1 && reason == StopReason::AnswerIsFinal || self.plan.is_left_alone();
+        let uneventful = self.sends <= 1 && reason.is_final() || self.plan.is_left_alone();
         let held = mem::replace(&mut attempt.held, Held::GivenBack);
         if let Held::Response(response) = held {
             let report = told.then(|| self.report(&attempt, reason, outcome));
@@ -114,14 +114,18 @@ impl Run<'_> {
         }
     }
 
-    /// What is known about the operation that ends with this.
-    fn outcome(&self, stop: StopReason, answer: LastAnswer, key_answer: Option<KeyAnswer>) -> Outcome {
-        let history = match (self.plan.is_write, self.followed_unknown) {
+    /// The operation as it would end with this attempt.
+    fn ending(&self, attempt: &Attempt, stop: StopReason) -> Ending {
+        let answer = attempt.facts.status.map_or(LastAnswer::None, LastAnswer::Server);
+        Ending { stop, answer, key_answer: attempt.facts.key_answer, history: self.history(), evidence: self.evidence }
+    }
+
+    fn history(&self) -> History {
+        match (self.plan.is_write, self.followed_unknown) {
             (false, false | true) => History::Read,
             (true, false) => History::Write,
             (true, true) => History::WriteAfterUnknown,
-        };
-        Outcome::of(&Ending { stop, answer, key_answer, history, evidence: self.evidence })
+        }
     }
 
     /// Nothing was sent. With a key that was used before, that says nothing about then.
@@ -147,8 +151,9 @@ impl Run<'_> {
 
     /// Tells everybody about an operation of which nothing was sent.
     fn end_unsent(&mut self, stop: StopReason) -> RetryReport {
-        let report = self.report_as(stop, self.outcome(stop, LastAnswer::None, None), None);
-        self.ended(stop, report.outcome(), None, Some(&report));
+        let outcome = Outcome::of(&Ending::new(stop, LastAnswer::None, self.history(), self.evidence));
+        let report = self.report_as(stop, outcome, None);
+        self.ended(stop, outcome, None, Some(&report));
         self.fill(&report);
         report
     }

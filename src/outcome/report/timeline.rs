@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use super::{AttemptRecord, Found, ProbeRecord, RetryReport};
 use crate::{
-    policy::{Evidence, Outcome, Signal, StopReason},
+    policy::{Evidence, Outcome, Signal},
     proof::cause::Cause,
 };
 
@@ -100,16 +100,16 @@ impl RetryReport {
     }
 
     fn decision(&self, attempt: &AttemptRecord) -> String {
-        match (attempt.resend, self.stop()) {
-            (Some(reason), _) => format!("send again: {reason}"),
-            (None, StopReason::AnswerIsFinal) => format!("done: {}", StopReason::AnswerIsFinal),
-            (None, reason) => format!("stop: {reason}"),
+        match attempt.resend {
+            Some(reason) => format!("send again: {reason}"),
+            None if self.stop().is_final() => format!("done: {}", self.stop()),
+            None => format!("stop: {}", self.stop()),
         }
     }
 
     /// After the operation's answer nobody asks whether its status proves anything.
     fn proven(&self, attempt: &AttemptRecord) -> String {
-        let is_answer = attempt.resend.is_none() && self.stop() == StopReason::AnswerIsFinal && self.outcome() != Outcome::Reconciled;
+        let is_answer = attempt.resend.is_none() && self.stop().is_final() && self.outcome() != Outcome::Reconciled;
         match attempt.evidence {
             Evidence::Unknown if is_answer => Outcome::Answered.to_string(),
             evidence => evidence.to_string(),
@@ -181,7 +181,7 @@ mod tests {
     use super::super::Record;
     use super::*;
     use crate::{
-        policy::{IdempotencyKey, ResendReason},
+        policy::{IdempotencyKey, ResendReason, StopReason},
         request::correlation::CorrelationId,
         request::origin::Origin,
     };

@@ -22,16 +22,12 @@ use tokio::{
     time::{Instant, Sleep, sleep_until},
 };
 
-use crate::request::deadline::Deadline;
+use crate::{
+    policy::defaults::{BODY_GRACE, LEAST_FRAME},
+    request::deadline::Deadline,
+};
 
 type BoxError = Box<dyn StdError + Send + Sync>;
-
-/// 64 bytes: what a frame counts at least, so that empty ones without end come to an end too.
-const LEAST_FRAME: u64 = 64;
-
-/// 2 MiB: what had arrived by the deadline is still handed over, and no more than an HTTP/2 stream window can have been waiting. The
-/// rest must have come later, as from a server that never stops.
-const MOST_AFTER_DEADLINE: u64 = 2 * 1024 * 1024;
 
 /// The time limit passed before the body of an answer had arrived.
 ///
@@ -172,7 +168,7 @@ impl Bounded {
         if self.is_time_up() {
             self.late = self.late.saturating_add(length_of(frame).max(LEAST_FRAME));
         }
-        self.late > MOST_AFTER_DEADLINE
+        self.late > BODY_GRACE
     }
 
     /// Whether time is up. If not, and if there is a runtime around, the task is woken when it is.

@@ -101,7 +101,7 @@ async fn a_body_that_never_lets_us_wait_ends_all_the_same() {
         }
     };
     assert!(is_ours(&error));
-    assert_eq!(late, MOST_AFTER_DEADLINE);
+    assert_eq!(late, BODY_GRACE);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,137 +1,19 @@
-//! Idempotency keys and what a server promises about them.
-//!
-//! A key alone protects nothing: without prior knowledge a client cannot assume that the server respects it
-//! ([draft-ietf-httpapi-idempotency-key-header][draft] §2.5.1). The knowledge is a [`KeyContract`], and only the caller has it. Keys
-//! are checked and spelled here; making them takes randomness, so that lives outside the engine.
-//!
-//! [draft]: https://www.ietf.org/archive/id/draft-ietf-httpapi-idempotency-key-header-07.txt
-
-mod structured;
+//! What a server promises about keys: where they go, how they are spelled, how long they are
+//! remembered, and what its answers say about them.
 
 use std::{
-    fmt,
-    hash::{Hash, Hasher},
     mem,
     ops::RangeInclusive,
-    sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use http::{HeaderMap, HeaderValue, StatusCode, header::HeaderName};
 
-/// Names one operation, so that the server recognises a second copy of it. Cheap to clone.
-///
-/// One key belongs to one operation: the same key on every attempt, another key for other content (draft §2.2). A key is a secret of
-/// sorts, because whoever knows it may be able to read the saved answer: `Debug` does not show it, and there is no `Display`. Two keys
-/// are equal when their text is.
-///
-/// # Examples
-/// ```
-/// use reqwest_safe_retry::policy::IdempotencyKey;
-///
-/// let key = IdempotencyKey::parse("order-2041-capture")?;
-/// assert_eq!(key.as_str(), "order-2041-capture");
-/// assert_eq!(format!("{key:?}"), "IdempotencyKey(..)");
-/// # Ok::<(), reqwest_safe_retry::policy::InvalidKey>(())
-/// ```
-#[derive(Clone)]
-pub struct IdempotencyKey {
-    text: Arc<str>,
-    first_use: Option<SystemTime>,
-}
-
-impl IdempotencyKey {
-    const LONGEST: usize = 255;
-
-    /// Checks a key that comes from elsewhere: 1 to 255 visible ASCII characters (`!` to `~`).
-    ///
-    /// A space is refused although an RFC 9651 String may hold one: a bare key with spaces at its ends does not survive the wire.
-    ///
-    /// # Errors
-    /// [`InvalidKey`] says which rule is broken, and never repeats the key.
-    pub fn parse(text: &str) -> Result<Self, InvalidKey> {
-        if text.is_empty() || text.len() > Self::LONGEST {
-            return Err(InvalidKey(Flaw::Length(1..=Self::LONGEST)));
-        }
-        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(InvalidKey(Flaw::Character));
-        }
-        Ok(Self { text: text.into(), first_use: None })
-    }
-
-    /// A key made by this crate, out of characters that [`parse`](Self::parse) takes.
-    #[cfg(feature = "middleware")]
-    pub(crate) fn made(text: &str) -> Self {
-        debug_assert!(Self::parse(text).is_ok(), "keys of our own making follow our own rules");
-        Self { text: text.into(), first_use: None }
-    }
-
-    /// Tells when this key was first sent, by an earlier process for example. The server counts its memory from then on.
-    ///
-    /// # Default
-    /// The start of the operation that the key is given to.
-    #[must_use]
-    pub fn first_used(self, at: SystemTime) -> Self {
-        Self { first_use: Some(at), ..self }
-    }
-
-    /// When this key was first sent, if the caller said so.
-    #[must_use]
-    pub const fn first_use(&self) -> Option<SystemTime> {
-        self.first_use
-    }
-
-    /// The key itself, for storing it next to the operation. Not for logs.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.text
-    }
-}
-
-impl PartialEq for IdempotencyKey {
-    fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
-    }
-}
-
-impl Eq for IdempotencyKey {}
-
-impl Hash for IdempotencyKey {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.text.hash(state);
-    }
-}
-
-impl fmt::Debug for IdempotencyKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("IdempotencyKey(..)")
-    }
-}
-
-/// A key that must not be sent. Says which rule is broken, and never repeats the key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InvalidKey(Flaw);
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Flaw {
-    Length(RangeInclusive<usize>),
-    Character,
-    NotAString,
-    Several,
-}
-
-impl fmt::Display for InvalidKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Flaw::Length(allowed) => write!(f, "the idempotency key does not have {} to {} characters", allowed.start(), allowed.end()),
-            Flaw::Character => f.write_str("the idempotency key has a character that is not visible ASCII"),
-            Flaw::NotAString => f.write_str("the idempotency key is not a quoted string as in RFC 9651"),
-            Flaw::Several => f.write_str("the request has more than one idempotency key"),
-        }
-    }
-}
-
-impl std::error::Error for InvalidKey {}
+use super::{
+    structured,
+    value::{Flaw, IdempotencyKey, InvalidKey},
+};
+use crate::policy::defaults;
 
 /// What a server promises for an idempotency key: where it is sent, how it is spelled, how long it is remembered, what its answers mean.
 ///
@@ -200,10 +82,10 @@ impl KeyContract {
             header,
             format,
             remembered_for,
-            source: KeySource::Generate,
-            shortest: 1,
-            longest: IdempotencyKey::LONGEST,
-            scope: KeyScope::Account,
+            source: defaults::KEY_SOURCE,
+            shortest: *defaults::KEY_LENGTH.start(),
+            longest: *defaults::KEY_LENGTH.end(),
+            scope: defaults::KEY_SCOPE,
             reuse: Reuse::LeftToServer,
             replays: Replays::Unstated,
             replay_marker: None,
@@ -436,7 +318,7 @@ impl KeyContract {
 
     fn check_length(&self, key: &IdempotencyKey) -> Result<(), InvalidKey> {
         let allowed = self.length();
-        if allowed.contains(&key.text.len()) { Ok(()) } else { Err(InvalidKey(Flaw::Length(allowed))) }
+        if allowed.contains(&key.as_str().len()) { Ok(()) } else { Err(InvalidKey(Flaw::Length(allowed))) }
     }
 }
 
