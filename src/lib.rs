@@ -51,7 +51,8 @@
 //! | `http2` | yes | reads HTTP/2 refusals as proof |
 //! | `rustls` | | recognises an untrusted certificate as beyond help: enable it with reqwest's default TLS, which is rustls |
 //! | `metrics` | | counters and histograms through the `metrics` facade |
-//! | `serde` | | reports as JSON, catalogues from TOML and JSON |
+//! | `serde` | | reports, situations and decisions can be serialised |
+//! | `catalog-files` | | catalogues from TOML and JSON, audits as JSON |
 //! | `testing` | | scripted peers, to rehearse on your own client |
 //! | `testing-h2`, `testing-tls` | | the same over HTTP/2 and TLS |
 
@@ -122,7 +123,7 @@ pub use {
     shared::scope::ScopeKey,
 };
 
-#[cfg(all(feature = "middleware", feature = "serde"))]
+#[cfg(feature = "catalog-files")]
 pub use contract::catalog::InvalidFile;
 
 /// Makes an `async fn` of a trait usable behind `dyn`, as implementations of [`StatusProbe`] need it: re-exported, so that they need no

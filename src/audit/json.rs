@@ -1,4 +1,4 @@
-//! An audit as a machine reads it (feature `serde`).
+//! An audit as a machine reads it (feature `catalog-files`).
 
 use std::time::Duration;
 

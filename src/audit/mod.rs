@@ -6,7 +6,7 @@
 mod allowed;
 mod finding;
 mod gaps;
-#[cfg(feature = "serde")]
+#[cfg(feature = "catalog-files")]
 mod json;
 mod row;
 mod table;

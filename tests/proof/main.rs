@@ -3,6 +3,7 @@
 //! Afterwards the database is asked. Whoever heard *success* has exactly one row, whoever heard *failure* none, and only those who heard
 //! *unknown* may find either. Whoever has a key or a probe then carries on until nothing is unknown, and there is one row for each write.
 
+#![cfg(feature = "middleware")]
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 mod upstream;

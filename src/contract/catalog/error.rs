@@ -2,7 +2,7 @@
 
 use std::{error::Error, fmt};
 
-#[cfg(feature = "serde")]
+#[cfg(feature = "catalog-files")]
 use super::invalid_file::InvalidFile;
 
 /// Why a catalogue was refused.
@@ -25,7 +25,7 @@ pub enum CatalogError {
         other: String,
     },
     /// The file cannot be read as a catalogue.
-    #[cfg(feature = "serde")]
+    #[cfg(feature = "catalog-files")]
     File(InvalidFile),
 }
 
@@ -36,7 +36,7 @@ impl fmt::Display for CatalogError {
             Self::Origin => f.write_str("not an origin: a catalogue wants http(s)://host[:port] and nothing behind it"),
             Self::Path { row } => write!(f, "the path template cannot be read: {row}"),
             Self::Overlap { row, other } => write!(f, "two rows claim the same requests: {row} and {other}"),
-            #[cfg(feature = "serde")]
+            #[cfg(feature = "catalog-files")]
             Self::File(_) => f.write_str("the file is not a catalogue"),
         }
     }
@@ -46,13 +46,13 @@ impl Error for CatalogError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Origin | Self::Path { .. } | Self::Overlap { .. } => None,
-            #[cfg(feature = "serde")]
+            #[cfg(feature = "catalog-files")]
             Self::File(invalid) => Some(invalid),
         }
     }
 }
 
-#[cfg(feature = "serde")]
+#[cfg(feature = "catalog-files")]
 impl From<InvalidFile> for CatalogError {
     fn from(invalid: InvalidFile) -> Self {
         Self::File(invalid)

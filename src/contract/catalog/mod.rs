@@ -4,9 +4,9 @@
 //! It knows routes and [`Endpoint`]s, nothing else: whoever puts an [`Endpoint`] on a request overrules its row.
 
 mod error;
-#[cfg(feature = "serde")]
+#[cfg(feature = "catalog-files")]
 mod file;
-#[cfg(feature = "serde")]
+#[cfg(feature = "catalog-files")]
 mod invalid_file;
 mod row;
 mod table;
@@ -17,7 +17,7 @@ use http::Method;
 use reqwest::Url;
 
 pub use error::CatalogError;
-#[cfg(feature = "serde")]
+#[cfg(feature = "catalog-files")]
 pub use invalid_file::InvalidFile;
 pub use row::Row;
 

@@ -1,0 +1,5 @@
+//! Properties: what holds for every input.
+
+mod budget;
+mod hints;
+mod policy;

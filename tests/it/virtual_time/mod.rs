@@ -1,0 +1,19 @@
+//! Virtual time: clients in front of scripted peers under a paused clock. No socket is open.
+
+mod attempt_headers;
+mod budget;
+mod cooldown;
+mod deadline;
+mod keys;
+mod loop_hygiene;
+#[cfg(feature = "metrics")]
+mod metrics;
+#[cfg(feature = "serde")]
+mod observer;
+mod precedence;
+mod probes;
+mod readiness;
+mod results;
+mod scripted;
+mod status_url;
+mod vendor_hints;

@@ -1,0 +1,309 @@
+//! Connections: a failed answer gives its own back before the pause, as far as that is cheap, the final answer is left alone, and a connection
+//! that went silent is left once the client pings it.
+
+use std::{pin::pin, time::Duration};
+
+use futures_util::future::{Either, select};
+use reqwest::{ClientBuilder, Response, StatusCode};
+use reqwest_middleware::{ClientWithMiddleware, RequestBuilder, Result};
+use reqwest_safe_retry::{
+    BudgetLimits, Cause, Endpoint, ReportSlot, RetryBudget, RetryError, RetryErrorExt, RetryPolicy, RetryReport, SafeRetry, TimeLimit,
+    testing::{Fault, FaultServer, H2Fault},
+};
+use tokio::{
+    io::{copy, copy_bidirectional, sink},
+    net::{TcpListener, TcpStream},
+    sync::watch,
+};
+
+use crate::support::wire::{QUICK, Road, bounded, pausing, plain, within};
+
+const KIB: usize = 1024;
+
+/// Longer than draining may take.
+const PAUSE: Duration = Duration::from_millis(60);
+
+async fn get(client: &ClientWithMiddleware, server: &FaultServer) -> Result<Response> {
+    bounded(client.get(server.url("/orders")).send()).await
+}
+
+/// Has these overloads answered one GET before it succeeds, and counts the connections that took.
+async fn connections(overload: Fault, pause: Duration) -> usize {
+    let server = FaultServer::start([overload.clone(), overload.clone(), overload, Fault::ok("done")]).await;
+    let response = get(&Road::Paved.client(pausing(pause).with_attempts(4)), &server).await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+    assert_eq!(RetryReport::of(&response).unwrap().attempts().len(), 4);
+    server.assert_requests(4);
+    server.connections()
+}
+
+fn overload(bytes: usize) -> Fault {
+    Fault::status(503).with_body(vec![b'.'; bytes])
+}
+
+/// B79 (a).
+#[tokio::test]
+async fn a_failed_answer_gives_its_connection_to_the_next_attempt() {
+    for bytes in [0, KIB, 16 * KIB, 64 * KIB] {
+        for fault in [overload(bytes), overload(bytes).chunked(), overload(bytes).with_body_after(Duration::from_millis(3))] {
+            // A busy machine may take longer than draining may; what is dropped unread would cost a connection each time.
+            let mut counts = Vec::new();
+            while counts.len() < 5 && counts.last() != Some(&1) {
+                counts.push(connections(fault.clone(), PAUSE).await);
+            }
+            assert_eq!(counts.last(), Some(&1), "{fault:?} of {bytes} bytes: {counts:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn many_failed_answers_in_a_row_take_one_connection() {
+    const OVERLOADS: usize = 40;
+    let policy = pausing(Duration::from_millis(25)).with_attempts(41).with_window(Duration::MAX);
+    // A busy machine may take longer than the pause to read an answer to its end.
+    let mut counts = Vec::new();
+    while counts.len() < 5 && counts.last() != Some(&1) {
+        let slow = overload(KIB).with_body_after(Duration::from_millis(1)); // dropped unread, it would cost its connection
+        let server = FaultServer::start(std::iter::repeat_n(slow, OVERLOADS).chain([Fault::ok("done")])).await;
+        let retry = SafeRetry::new().with_policy(policy).with_budget(RetryBudget::new(BudgetLimits::UNLIMITED));
+        let response = get(&Road::Paved.client_of(retry, plain()), &server).await.unwrap();
+        assert_eq!(response.text().await.unwrap(), "done");
+        server.assert_requests(OVERLOADS + 1);
+        counts.push(server.connections());
+    }
+    assert_eq!(counts.last(), Some(&1), "{counts:?}");
+}
+
+#[tokio::test]
+async fn an_answer_too_long_to_be_drained_gives_its_connection_up() {
+    assert_eq!(connections(overload(64 * KIB + 1), PAUSE).await, 4);
+    assert_eq!(connections(overload(1024 * KIB).chunked(), PAUSE).await, 4);
+}
+
+/// B79 (b).
+#[tokio::test]
+async fn many_failed_answers_with_bodies_do_no_harm_to_a_shared_connection() {
+    const OVERLOADS: usize = 2000;
+    let overloads = vec![H2Fault::status(503).with_body(vec![b'.'; 16 * KIB]); OVERLOADS];
+    let server = FaultServer::start_h2(overloads.into_iter().chain([H2Fault::ok("done")])).await;
+    let policy = pausing(Duration::ZERO).with_attempts(2001).with_window(Duration::MAX);
+    let retry = SafeRetry::new().with_policy(policy).with_budget(RetryBudget::new(BudgetLimits::UNLIMITED));
+    let client = Road::Paved.client_of(retry, plain().http2_prior_knowledge());
+    let response = within(Duration::from_secs(60), client.get(server.url("/orders")).send()).await.unwrap();
+    assert_eq!(response.text().await.unwrap(), "done");
+    server.assert_requests(OVERLOADS + 1);
+    server.assert_connections(1);
+}
+
+/// B79 (c).
+#[tokio::test]
+async fn an_answer_that_never_ends_costs_no_more_than_its_limit() {
+    let trickle = Fault::trickle(503, Duration::from_millis(5));
+    let server = FaultServer::start([trickle, Fault::ok("done")]).await;
+    let response = get(&Road::Paved.client(pausing(PAUSE)), &server).await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+    let report = RetryReport::of(&response).unwrap();
+    // Far from what it would take to trickle 64 KiB; draining happens within the pause.
+    assert!(report.took() < 10 * PAUSE, "{:?}", report.took());
+    server.until_closed(1).await;
+    server.assert_connections(2);
+}
+
+#[tokio::test]
+async fn answers_that_never_end_do_not_outlast_the_deadline() {
+    const DEADLINE: Duration = Duration::from_millis(150);
+    let server = FaultServer::start([Fault::trickle(503, Duration::from_millis(5))]).await;
+    let policy = pausing(PAUSE).with_attempts(100);
+    let client = Road::Paved.client_of(SafeRetry::new().with_policy(policy).with_deadline(DEADLINE), plain());
+    let started = tokio::time::Instant::now();
+    match get(&client, &server).await {
+        Ok(response) => assert!(bounded(response.bytes()).await.unwrap_err().is_timeout()),
+        Err(error) => assert!(error.timed_out()),
+    }
+    assert!(started.elapsed() < 10 * DEADLINE, "{:?}", started.elapsed());
+    // A busy machine may not get to the second one in that time.
+    assert!((1..=4).contains(&server.requests().len()), "{}", server.requests().len());
+}
+
+#[tokio::test]
+async fn the_final_answer_is_left_to_the_caller() {
+    for bytes in [KIB, 64 * KIB, 1024 * KIB] {
+        let server = FaultServer::start([overload(bytes).with_header("x-reason", "SlowDown")]).await;
+        let response = get(&Road::Paved.client(QUICK), &server).await.unwrap();
+        assert_eq!(
+            (response.status(), &response.headers()["x-reason"]),
+            (StatusCode::SERVICE_UNAVAILABLE, &"SlowDown".try_into().unwrap())
+        );
+        assert_eq!(RetryReport::of(&response).unwrap().attempts().len(), 3);
+        assert_eq!(bounded(response.bytes()).await.unwrap(), vec![b'.'; bytes]);
+        server.assert_requests(3);
+    }
+}
+
+#[tokio::test]
+async fn the_final_answer_is_handed_over_before_its_body_has_come() {
+    let server = FaultServer::start([overload(KIB).with_body_stalled_at(3)]).await;
+    let mut response = get(&Road::Paved.client(QUICK.with_attempts(1)), &server).await.unwrap();
+    assert_eq!(bounded(response.chunk()).await.unwrap().unwrap(), "...");
+}
+
+/// An operation that will pause for seconds after this answer.
+async fn waiting(fault: Fault) -> (FaultServer, impl Future<Output = Result<Response>>) {
+    let server = FaultServer::start([fault.with_retry_after(5)]).await;
+    let request = Road::Paved.client(RetryPolicy::DEFAULT).get(server.url("/orders"));
+    (server, request.send())
+}
+
+#[tokio::test]
+async fn a_connection_that_is_not_given_back_ends_before_the_pause_does() {
+    for fault in [overload(1024 * KIB), overload(KIB).with_body_stalled_at(3), Fault::trickle(503, Duration::from_millis(5))] {
+        let (server, operation) = waiting(fault).await;
+        let closed = bounded(server.until_closed(1));
+        match select(pin!(operation), pin!(closed)).await {
+            Either::Left((result, _)) => panic!("it did not pause: {result:?}"),
+            Either::Right(((), _)) => server.assert_requests(1),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_is_given_back_serves_others_during_the_pause() {
+    let server = FaultServer::start([overload(64 * KIB).with_retry_after(5), Fault::ok("done")]).await;
+    let client = Road::Paved.client(RetryPolicy::DEFAULT);
+    let operation = get(&client, &server);
+    // Each of these is answered at once; as soon as the drained connection is free, one of them gets it.
+    let others = bounded(async {
+        server.until_complete(1).await;
+        loop {
+            let response = client.get(server.url("/others")).header("connection", "close").send().await.unwrap();
+            drop(response.bytes().await.unwrap());
+            if server.requests().last().unwrap().connection() == 1 {
+                break;
+            }
+        }
+    });
+    match select(pin!(operation), pin!(others)).await {
+        Either::Left((result, _)) => panic!("it did not pause: {result:?}"),
+        Either::Right(((), _)) => {}
+    }
+}
+
+// ===== a connection that went silent =====
+
+/// Passes connections on to an HTTP/2 server, until the first one goes silent: neither closed nor answering, not even to a PING.
+struct Relay {
+    server: FaultServer,
+    url: String,
+    silence: watch::Sender<bool>,
+}
+
+impl Relay {
+    async fn start() -> Self {
+        let server = FaultServer::start_h2([H2Fault::ok("done")]).await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/orders", listener.local_addr().unwrap());
+        let (silence, silent) = watch::channel(false);
+        let to = server.address();
+        tokio::spawn(async move {
+            for number in 1.. {
+                let (mut client, _) = listener.accept().await.unwrap();
+                let mut silent = silent.clone();
+                tokio::spawn(async move {
+                    let mut server = TcpStream::connect(to).await.unwrap();
+                    let silenced = async { drop(silent.wait_for(|silent| *silent && number == 1).await) };
+                    tokio::select! {
+                        biased; // nothing passes any more
+                        () = silenced => drop(copy(&mut client, &mut sink()).await),
+                        _ = copy_bidirectional(&mut client, &mut server) => {}
+                    }
+                });
+            }
+        });
+        Self { server, url, silence }
+    }
+
+    /// A client whose only connection has worked, and has just gone silent.
+    async fn silenced(&self, retry: SafeRetry, builder: ClientBuilder) -> ClientWithMiddleware {
+        let client = Road::Paved.client_of(retry.with_policy(QUICK), builder.http2_prior_knowledge());
+        bounded(async { client.get(&self.url).send().await.unwrap().bytes().await.unwrap() }).await;
+        self.silence.send_replace(true);
+        client
+    }
+}
+
+const PING: Duration = Duration::from_millis(200);
+
+/// Leaves a connection that does not answer a ping in time.
+fn pinging() -> ClientBuilder {
+    plain().http2_keep_alive_interval(PING).http2_keep_alive_timeout(PING)
+}
+
+async fn reported(request: RequestBuilder) -> (Result<Response>, RetryReport) {
+    let slot = ReportSlot::new();
+    let result = bounded(request.with_extension(slot.clone()).send()).await;
+    (result, slot.take().unwrap())
+}
+
+fn causes(report: &RetryReport) -> Vec<Cause> {
+    report.attempts().iter().map(|attempt| attempt.cause()).collect()
+}
+
+/// B48: reqwest cannot be told to leave a connection, so all that is left is to end in time.
+#[tokio::test]
+async fn every_attempt_goes_to_the_connection_that_went_silent_and_the_operation_ends_in_time() {
+    const LIMIT: Duration = Duration::from_millis(300);
+    let relay = Relay::start().await;
+    let client = relay.silenced(SafeRetry::new().with_attempt_limit(LIMIT), plain()).await;
+    let (result, report) = reported(client.get(&relay.url)).await;
+    assert!(matches!(result.unwrap_err().safe_retry(), Some(RetryError::AttemptTimedOut(_))));
+    assert_eq!(causes(&report), [Cause::TimedOut(TimeLimit::Attempt); 3]);
+    assert!(report.took() < 4 * LIMIT, "{:?}", report.took());
+
+    let deadline = Endpoint::read().with_deadline(2 * LIMIT);
+    let (result, report) = reported(client.get(&relay.url).with_extension(deadline)).await;
+    assert!(matches!(result.unwrap_err().safe_retry(), Some(RetryError::DeadlineExceeded(_))));
+    assert!(report.took() < 3 * LIMIT, "{:?}", report.took());
+
+    // A new connection would have been served all the time.
+    relay.server.assert_connections(1);
+    let other = Road::Paved.client_of(SafeRetry::new(), plain().http2_prior_knowledge());
+    assert_eq!(bounded(other.get(&relay.url).send()).await.unwrap().status(), StatusCode::OK);
+    relay.server.assert_connections(2);
+}
+
+/// B48: what the README advises.
+#[tokio::test]
+async fn a_client_that_pings_leaves_the_connection_that_went_silent() {
+    // Whether the ping or our limit ends the first attempt.
+    for (limit, reads) in [(25 * PING, 2), (PING + PING / 2, 3)] {
+        let relay = Relay::start().await;
+        let client = relay.silenced(SafeRetry::new().with_attempt_limit(limit), pinging()).await;
+        let (result, report) = reported(client.get(&relay.url)).await;
+        assert_eq!(result.unwrap().status(), StatusCode::OK);
+        assert_eq!(report.attempts().len(), reads, "{:?}", causes(&report));
+        assert_eq!(causes(&report)[reads - 2..], [Cause::TimedOut(TimeLimit::Client), Cause::Status]);
+        relay.server.assert_connections(2);
+    }
+}
+
+/// B48.
+#[tokio::test]
+async fn a_write_on_a_connection_that_went_silent_is_unknown_although_a_ping_ends_it() {
+    let relay = Relay::start().await;
+    let client = relay.silenced(SafeRetry::new(), pinging()).await;
+    let (result, report) = reported(client.post(&relay.url).body("one coffee").with_extension(Endpoint::unprotected_write())).await;
+    assert!(matches!(result.unwrap_err().safe_retry(), Some(RetryError::OutcomeUnknown(_))));
+    assert_eq!(causes(&report), [Cause::TimedOut(TimeLimit::Client)]);
+    relay.server.assert_connections(1);
+}
+
+/// B48.
+#[tokio::test]
+async fn a_client_that_pings_while_idle_leaves_a_silent_connection_before_any_request_meets_it() {
+    let relay = Relay::start().await;
+    let client = relay.silenced(SafeRetry::new(), pinging().http2_keep_alive_while_idle(true)).await;
+    bounded(relay.server.until_closed(1)).await;
+    let (result, report) = reported(client.get(&relay.url)).await;
+    assert_eq!((result.unwrap().status(), report.attempts().len()), (StatusCode::OK, 1));
+    relay.server.assert_connections(2);
+}
