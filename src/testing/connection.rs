@@ -11,7 +11,7 @@ use tokio::{
 
 use super::{
     fault::{Act, Fault},
-    fault_server::Shared,
+    ledger::Shared,
     recorded::{Extent, Recorded},
     request_reader::{Head, Remaining},
     script::Script,

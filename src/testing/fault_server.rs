@@ -16,7 +16,7 @@ use tokio::{
 use super::{
     connection::{Connection, Faults},
     fault::Fault,
-    ledger::Ledger,
+    ledger::{Ledger, Seen, Shared},
     recorded::Recorded,
 };
 
@@ -56,12 +56,6 @@ const MOST_CONNECTIONS: usize = 1024;
 pub struct FaultServer {
     shared: Arc<Shared>,
     listening: JoinHandle<()>,
-}
-
-/// What the connections of a server have in common.
-pub(super) struct Shared {
-    pub(super) base: Url,
-    pub(super) ledger: Ledger,
 }
 
 impl FaultServer {
@@ -185,7 +179,7 @@ impl FaultServer {
     /// Panics if it is another number, with what was seen.
     #[track_caller]
     pub fn assert_writes(&self, count: usize) {
-        self.shared.ledger.assert_count("complete writes", count, super::ledger::Seen::writes);
+        self.shared.ledger.assert_count("complete writes", count, Seen::writes);
     }
 
     /// Asserts how many connections were opened.

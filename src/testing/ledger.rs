@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use reqwest::Url;
 use tokio::sync::watch;
 
 use super::recorded::{Extent, Recorded};
@@ -17,6 +18,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) struct Ledger {
     seen: Mutex<Seen>,
     changed: watch::Sender<()>,
+}
+
+/// What the connections of a server have in common.
+pub(super) struct Shared {
+    pub(super) base: Url,
+    pub(super) ledger: Ledger,
 }
 
 /// The entries themselves.
