@@ -10,7 +10,8 @@ use tokio::sync::watch;
 
 use super::recorded::{Extent, Recorded};
 
-/// How long a test waits for an event before it gives up with a message: far above anything a loopback needs, far below a test runner's limit.
+/// How long a test waits for an event before it gives up with a message: far above anything a
+/// loopback needs, far below a test runner's limit.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Everything a peer received, in order of arrival. Its lock is never held across an await.
@@ -84,7 +85,8 @@ impl Ledger {
         self.read(|seen| seen.requests.get(place).map(look))
     }
 
-    /// Waits until the condition holds, and panics with what was seen when it does not within [`PATIENCE`].
+    /// Waits until the condition holds, and panics with what was seen when it does not within
+    /// [`PATIENCE`].
     #[track_caller]
     pub(super) fn until(&self, wanted: String, holds: impl Fn(&Seen) -> bool) -> impl Future<Output = ()> {
         let caller = std::panic::Location::caller();
