@@ -28,19 +28,24 @@ pub enum Gap {
     Unprotected,
     /// A write that is never sent again, and no probe that could tell its result. A warning.
     ResultUnknowable,
-    /// The server may forget the key while the operation still goes on. An error, or a warning where a probe takes over.
+    /// The server may forget the key while the operation still goes on. An error, or a warning
+    /// where a probe takes over.
     KeyForgottenTooEarly,
-    /// The probe's *absent* only counts when the operation's time is up. An error where nothing else protects the write, else a warning.
+    /// The probe's *absent* only counts when the operation's time is up. An error where nothing
+    /// else protects the write, else a warning.
     SettlesTooLate,
-    /// Neither the row nor the client has a deadline. An error for writes without an attempt limit either, else a warning.
+    /// Neither the row nor the client has a deadline. An error for writes without an attempt limit
+    /// either, else a warning.
     NoDeadline,
     /// One attempt that hangs may use up the whole deadline, and no other would follow. A warning.
     AttemptMayTakeAll,
     /// Nobody is named who owns the state that the write changes. A warning.
     NoOwner,
-    /// The effect is stated to be more harmless than the method promises (RFC 9110 §9.2). A warning.
+    /// The effect is stated to be more harmless than the method promises (RFC 9110 §9.2). A
+    /// warning.
     GentlerThanMethod,
-    /// A status that also comes after the effect (408, 500, 502, 504) is trusted to mean *not applied*. A warning.
+    /// A status that also comes after the effect (408, 500, 502, 504) is trusted to mean *not
+    /// applied*. A warning.
     TrustsAnyRefusal,
 }
 

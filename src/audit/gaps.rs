@@ -83,7 +83,8 @@ const fn error_if(error: bool) -> Severity {
     if error { Severity::Error } else { Severity::Warning }
 }
 
-/// 429 and 503 come before the effect at many servers, and then to trust them is right. These come from timeouts and crashes.
+/// 429 and 503 come before the effect at many servers, and then to trust them is right. These come
+/// from timeouts and crashes.
 const ALSO_AFTER_THE_EFFECT: [StatusCode; 4] =
     [StatusCode::REQUEST_TIMEOUT, StatusCode::INTERNAL_SERVER_ERROR, StatusCode::BAD_GATEWAY, StatusCode::GATEWAY_TIMEOUT];
 

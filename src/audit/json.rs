@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::{Audit, AuditRow, Severity, words::effect};
 
 impl Audit {
-    /// The audit as JSON: `{"endpoints": [..], "errors": 0, "warnings": 0}`, durations in milliseconds.
+    /// The audit as JSON: `{"endpoints": [..], "errors": 0, "warnings": 0}`, durations in
+    /// milliseconds.
     #[must_use]
     pub fn to_json(&self) -> String {
         let rows: Vec<_> = self.rows.iter().map(AuditRow::to_json).collect();

@@ -1,7 +1,7 @@
 //! What a catalogue promises, written out: four questions for each endpoint, and what is missing.
 //!
-//! It reads the same contracts that the middleware obeys and decides nothing. What it cannot see, such as the `timeout` of the
-//! [`reqwest::Client`] below, it does not assume.
+//! It reads the same contracts that the middleware obeys and decides nothing. What it cannot see,
+//! such as the `timeout` of the [`reqwest::Client`] below, it does not assume.
 
 mod allowed;
 mod finding;
@@ -18,22 +18,26 @@ pub use row::AuditRow;
 use crate::{contract::catalog::EndpointCatalog, middleware::SafeRetry};
 
 impl EndpointCatalog {
-    /// Answers four questions for each row, and lists the gaps: what may be sent again, why that is harmless, how much time and how many
-    /// attempts it gets, and what happens when the result stays unknown.
+    /// Answers four questions for each row, and lists the gaps: what may be sent again, why that is
+    /// harmless, how much time and how many attempts it gets, and what happens when the result
+    /// stays unknown.
     ///
-    /// What a row leaves open is answered by the defaults of [`SafeRetry::new`]; [`audit_for`](Self::audit_for) takes a client's own.
+    /// What a row leaves open is answered by the defaults of [`SafeRetry::new`];
+    /// [`audit_for`](Self::audit_for) takes a client's own.
     pub fn audit(&self) -> Audit {
         self.audit_for(&SafeRetry::new())
     }
 
-    /// As [`audit`](Self::audit), with the policy, the deadline and the attempt limit that this middleware gives to rows without.
+    /// As [`audit`](Self::audit), with the policy, the deadline and the attempt limit that this
+    /// middleware gives to rows without.
     pub fn audit_for(&self, retry: &SafeRetry) -> Audit {
         let limits = retry.limits();
         Audit { rows: self.rows().iter().map(|row| AuditRow::of(row, &limits)).collect() }
     }
 }
 
-/// The answers to four questions about each endpoint of a catalogue, and the gaps in them. Printed, it is a table.
+/// The answers to four questions about each endpoint of a catalogue, and the gaps in them. Printed,
+/// it is a table.
 ///
 /// Made by [`EndpointCatalog::audit`](crate::EndpointCatalog::audit).
 ///
@@ -43,7 +47,8 @@ impl EndpointCatalog {
 /// # use reqwest_safe_retry::{CatalogError, Endpoint, EndpointCatalog, KeyContract, Row};
 /// # use std::time::Duration;
 /// # fn our_catalog() -> Result<EndpointCatalog, CatalogError> {
-/// #     let pay = Endpoint::keyed_write(KeyContract::STRIPE).owned_by("payments").with_deadline(Duration::from_secs(20));
+/// #     let pay = Endpoint::keyed_write(KeyContract::STRIPE).owned_by("payments");
+/// #     let pay = pay.with_deadline(Duration::from_secs(20));
 /// #     EndpointCatalog::new().with_row("https://api.example.com", Row::post("/payments", pay))
 /// # }
 /// # fn main() -> Result<(), CatalogError> {

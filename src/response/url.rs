@@ -2,7 +2,8 @@
 
 use reqwest::Response;
 
-/// Whether a response has a URL. One that was built by hand, as mocks do, may have none; reqwest then says this one.
+/// Whether a response has a URL. One that was built by hand, as mocks do, may have none; reqwest
+/// then says this one.
 pub(crate) fn has_url(response: &Response) -> bool {
     response.url().host_str() != Some("no.url.provided.local")
 }

@@ -1,4 +1,5 @@
-//! One connection of a `FaultServer`: takes a step of the script for each request and plays its acts.
+//! One connection of a `FaultServer`: takes a step of the script for each request and plays its
+//! acts.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -11,7 +12,7 @@ use tokio::{
 
 use super::{
     fault::{Act, Fault},
-    fault_server::Shared,
+    ledger::Shared,
     recorded::{Extent, Recorded},
     request_reader::{Head, Remaining},
     script::Script,
@@ -27,7 +28,8 @@ const READ: usize = 1 << 14;
 pub(super) trait Socket: AsyncRead + AsyncWrite + Unpin {
     fn tcp(&self) -> &TcpStream;
 
-    /// The socket on which a look ahead shows request bytes; `None` where other bytes may come first, as a TLS alert does.
+    /// The socket on which a look ahead shows request bytes; `None` where other bytes may come
+    /// first, as a TLS alert does.
     fn peekable(&self) -> Option<&TcpStream>;
 }
 
@@ -113,7 +115,8 @@ impl<S: Socket> Connection<S> {
         }
     }
 
-    /// The fault for the request that has begun to arrive. A handler chooses it by the whole request.
+    /// The fault for the request that has begun to arrive. A handler chooses it by the whole
+    /// request.
     async fn next_fault(&mut self) -> io::Result<Fault> {
         let faults = Arc::clone(&self.faults);
         match &*faults {
@@ -184,14 +187,16 @@ impl<S: Socket> Connection<S> {
             return Ok(());
         }
         match self.socket.peekable() {
-            // Not `readable()`, which may return although nothing has come: that would spend a step on a connection that stays idle.
+            // Not `readable()`, which may return although nothing has come: that would spend a step
+            // on a connection that stays idle.
             Some(tcp) if tcp.peek(&mut [0]).await? == 0 => Err(io::ErrorKind::UnexpectedEof.into()),
             Some(_) => Ok(()),
             None => self.fill().await,
         }
     }
 
-    /// Reads the head if it is still to come, and at least so many bytes of the body, or all of it. Returns the request's place in the ledger.
+    /// Reads the head if it is still to come, and at least so many bytes of the body, or all of it.
+    /// Returns the request's place in the ledger.
     async fn read_body(&mut self, least: usize) -> io::Result<usize> {
         let (place, mut remaining) = match self.current {
             Some(current) => current,

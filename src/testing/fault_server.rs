@@ -16,21 +16,25 @@ use tokio::{
 use super::{
     connection::{Connection, Faults},
     fault::Fault,
-    ledger::Ledger,
+    ledger::{Ledger, Seen, Shared},
     recorded::Recorded,
 };
 
-/// The most connections served at once; a client that opens more waits in the listener's queue. Keeps a runaway test from eating the machine.
+/// The most connections served at once; a client that opens more waits in the listener's queue.
+/// Keeps a runaway test from eating the machine.
 const MOST_CONNECTIONS: usize = 1024;
 
-/// A server on a loopback socket (IPv4, a free port) that plays one [`Fault`] for each request and records all it receives.
+/// A server on a loopback socket (IPv4, a free port) that plays one [`Fault`] for each request and
+/// records all it receives.
 ///
-/// The steps are taken in the order in which requests begin to arrive, over all connections; a fault that acts before the client speaks
-/// (such as [`Fault::reset_on_accept`]) is taken when a client connects. The last step repeats. It stops when it is dropped: every
-/// connection is cut, no task stays behind.
+/// The steps are taken in the order in which requests begin to arrive, over all connections; a
+/// fault that acts before the client speaks (such as [`Fault::reset_on_accept`]) is taken when a
+/// client connects. The last step repeats. It stops when it is dropped: every connection is cut, no
+/// task stays behind.
 ///
-/// As HTTP/1 proxy it needs nothing special: give [`FaultServer::url`] to `reqwest::Proxy` and let a step answer the CONNECT
-/// (`Fault::status(502)`, `Fault::status(407)`, `Fault::close_after_request()`) or the plain request.
+/// As HTTP/1 proxy it needs nothing special: give [`FaultServer::url`] to `reqwest::Proxy` and let
+/// a step answer the CONNECT (`Fault::status(502)`, `Fault::status(407)`,
+/// `Fault::close_after_request()`) or the plain request.
 ///
 /// # Cancellation
 /// The waiting methods (`until_…`) can be dropped at any time without effect.
@@ -41,7 +45,8 @@ const MOST_CONNECTIONS: usize = 1024;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), reqwest::Error> {
-/// let server = FaultServer::start([Fault::status(503).with_retry_after(1), Fault::ok("done")]).await;
+/// let steps = [Fault::status(503).with_retry_after(1), Fault::ok("done")];
+/// let server = FaultServer::start(steps).await;
 ///
 /// let client = reqwest::Client::new(); // your client here
 /// let first = client.post(server.url("/orders")).body("one coffee").send().await?;
@@ -58,12 +63,6 @@ pub struct FaultServer {
     listening: JoinHandle<()>,
 }
 
-/// What the connections of a server have in common.
-pub(super) struct Shared {
-    pub(super) base: Url,
-    pub(super) ledger: Ledger,
-}
-
 impl FaultServer {
     /// Starts a server that plays these steps. Without any step it answers 200.
     ///
@@ -73,7 +72,8 @@ impl FaultServer {
         Self::listen("http", serve_plain(Faults::steps(steps))).await
     }
 
-    /// Starts a server whose steps are chosen by a function of the whole request and its number (the first is 1).
+    /// Starts a server whose steps are chosen by a function of the whole request and its number
+    /// (the first is 1).
     ///
     /// A fault that would have acted before the request was read acts after it.
     ///
@@ -127,7 +127,8 @@ impl FaultServer {
         self.shared.ledger.read(|seen| seen.connections)
     }
 
-    /// How many bytes it has read, on all connections: 0 proves that no request has left the client.
+    /// How many bytes it has read, on all connections: 0 proves that no request has left the
+    /// client.
     #[must_use]
     pub fn bytes_read(&self) -> u64 {
         self.shared.ledger.read(|seen| seen.bytes)
@@ -160,8 +161,8 @@ impl FaultServer {
         self.shared.ledger.until(format!("{count} connections"), move |seen| seen.connections >= count)
     }
 
-    /// Waits until at least so many connections have ended, whichever side ended them. A connection that is never read
-    /// ([`Fault::never_read`]) does not notice that its client leaves.
+    /// Waits until at least so many connections have ended, whichever side ended them. A connection
+    /// that is never read ([`Fault::never_read`]) does not notice that its client leaves.
     ///
     /// # Panics
     /// Panics after 10 s, with what was seen.
@@ -179,13 +180,14 @@ impl FaultServer {
         self.shared.ledger.assert_count("requests", count, |seen| seen.requests.len());
     }
 
-    /// Asserts how many complete writes have arrived: as often may the server have acted. See [`Recorded::is_write`].
+    /// Asserts how many complete writes have arrived: as often may the server have acted. See
+    /// [`Recorded::is_write`].
     ///
     /// # Panics
     /// Panics if it is another number, with what was seen.
     #[track_caller]
     pub fn assert_writes(&self, count: usize) {
-        self.shared.ledger.assert_count("complete writes", count, super::ledger::Seen::writes);
+        self.shared.ledger.assert_count("complete writes", count, Seen::writes);
     }
 
     /// Asserts how many connections were opened.
@@ -222,7 +224,8 @@ where
             accepted = listener.accept(), if connections.len() < MOST_CONNECTIONS => {
                 // A client that left while it was being accepted is no connection.
                 let Ok((socket, _)) = accepted else { continue };
-                // Without it, a small write would wait for the acknowledgement of the one before (Nagle).
+                // Without it, a small write would wait for the acknowledgement of the one before
+                // (Nagle).
                 drop(socket.set_nodelay(true));
                 let number = shared.ledger.write(|seen| {
                     seen.connections += 1;

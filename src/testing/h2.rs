@@ -31,7 +31,8 @@ use tokio::{
 
 use super::{
     connection::reset_when_dropped,
-    fault_server::{FaultServer, Shared},
+    fault_server::FaultServer,
+    ledger::Shared,
     recorded::{Extent, Recorded},
     script::Script,
     spelled,

@@ -5,11 +5,13 @@ use std::{
     time::Duration,
 };
 
+use reqwest::Url;
 use tokio::sync::watch;
 
 use super::recorded::{Extent, Recorded};
 
-/// How long a test waits for an event before it gives up with a message: far above anything a loopback needs, far below a test runner's limit.
+/// How long a test waits for an event before it gives up with a message: far above anything a
+/// loopback needs, far below a test runner's limit.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Everything a peer received, in order of arrival. Its lock is never held across an await.
@@ -17,6 +19,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) struct Ledger {
     seen: Mutex<Seen>,
     changed: watch::Sender<()>,
+}
+
+/// What the connections of a server have in common.
+pub(super) struct Shared {
+    pub(super) base: Url,
+    pub(super) ledger: Ledger,
 }
 
 /// The entries themselves.
@@ -77,7 +85,8 @@ impl Ledger {
         self.read(|seen| seen.requests.get(place).map(look))
     }
 
-    /// Waits until the condition holds, and panics with what was seen when it does not within [`PATIENCE`].
+    /// Waits until the condition holds, and panics with what was seen when it does not within
+    /// [`PATIENCE`].
     #[track_caller]
     pub(super) fn until(&self, wanted: String, holds: impl Fn(&Seen) -> bool) -> impl Future<Output = ()> {
         let caller = std::panic::Location::caller();

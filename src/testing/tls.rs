@@ -14,7 +14,8 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use super::{
     connection::{Connection, Faults, Socket, reset_when_dropped},
     fault::Fault,
-    fault_server::{FaultServer, Shared},
+    fault_server::FaultServer,
+    ledger::Shared,
     script::Script,
 };
 

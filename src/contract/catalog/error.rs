@@ -9,10 +9,11 @@ use super::invalid_file::InvalidFile;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CatalogError {
-    /// What should be an origin is none: `http` or `https`, a host and perhaps a port, without path, query and userinfo.
+    /// What should be an origin is none: `http` or `https`, a host and perhaps a port, without
+    /// path, query and userinfo.
     Origin,
-    /// The path template of this row cannot be read: it has to start with `/`, without query and fragment, with at most one parameter in
-    /// each segment and a catch-all only at its end.
+    /// The path template of this row cannot be read: it has to start with `/`, without query and
+    /// fragment, with at most one parameter in each segment and a catch-all only at its end.
     Path {
         /// The row: methods, origin and path template.
         row: String,

@@ -2,7 +2,8 @@
 
 use std::{error::Error, fmt};
 
-/// What is wrong with a file, and where. Its text never appears whole, only the value that was refused.
+/// What is wrong with a file, and where. Its text never appears whole, only the value that was
+/// refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidFile {
     line: usize,

@@ -1,7 +1,9 @@
-//! The contracts of many endpoints in one place: a table of routes that marks requests by method and URL, so that no call site can
-//! forget to. And the table that a team can [audit](EndpointCatalog::audit).
+//! The contracts of many endpoints in one place: a table of routes that marks requests by method
+//! and URL, so that no call site can forget to. And the table that a team can
+//! [audit](EndpointCatalog::audit).
 //!
-//! It knows routes and [`Endpoint`]s, nothing else: whoever puts an [`Endpoint`] on a request overrules its row.
+//! It knows routes and [`Endpoint`]s, nothing else: whoever puts an [`Endpoint`] on a request
+//! overrules its row.
 
 mod error;
 #[cfg(feature = "catalog-files")]
@@ -26,16 +28,18 @@ pub(crate) use row::Listed;
 use crate::contract::endpoint::Endpoint;
 use table::Table;
 
-/// A table of endpoints: origin, methods and path template of a request lead to the [`Endpoint`] that marks it. Cheap to clone.
+/// A table of endpoints: origin, methods and path template of a request lead to the [`Endpoint`]
+/// that marks it. Cheap to clone.
 ///
 /// # How a request finds its row
 /// * Scheme, host and port must be equal; the port of the scheme may be written or left out.
 /// * The method must be one of the row's. A row for GET says nothing about HEAD.
-/// * The path is matched without its query. `{name}` stands for one segment or a part of one, `{*name}` for everything that is left; neither
-///   for nothing. `{{` and `}}` are braces. Where several templates match, the more specific one wins: `/orders/latest` before
-///   `/orders/{id}`.
-/// * Letters that needn't be percent-encoded (RFC 3986 §6.2.2) match in either spelling, all others only as they are: `/a%2Fb` is one
-///   segment. Nothing else is bent: `/orders/` is not `/orders`, and `/Orders` is not either.
+/// * The path is matched without its query. `{name}` stands for one segment or a part of one,
+///   `{*name}` for everything that is left; neither for nothing. `{{` and `}}` are braces. Where
+///   several templates match, the more specific one wins: `/orders/latest` before `/orders/{id}`.
+/// * Letters that needn't be percent-encoded (RFC 3986 §6.2.2) match in either spelling, all others
+///   only as they are: `/a%2Fb` is one segment. Nothing else is bent: `/orders/` is not `/orders`,
+///   and `/Orders` is not either.
 ///
 /// A request without a row is decided as if there was no catalogue.
 ///
@@ -46,7 +50,10 @@ use table::Table;
 /// use std::time::Duration;
 ///
 /// # fn main() -> Result<(), reqwest_safe_retry::CatalogError> {
-/// let charge = Endpoint::keyed_write(KeyContract::STRIPE).named("charge").owned_by("payments").with_deadline(Duration::from_secs(20));
+/// let charge = Endpoint::keyed_write(KeyContract::STRIPE)
+///     .named("charge")
+///     .owned_by("payments")
+///     .with_deadline(Duration::from_secs(20));
 /// let catalog = EndpointCatalog::new().with_rows(
 ///     "https://api.stripe.com",
 ///     [
@@ -72,7 +79,8 @@ impl EndpointCatalog {
     /// Adds the rows of one origin, such as `https://api.example.com` or `http://localhost:8080`.
     ///
     /// # Errors
-    /// [`CatalogError`]: the text is no origin, a path template cannot be read, or two rows would claim the same request.
+    /// [`CatalogError`]: the text is no origin, a path template cannot be read, or two rows would
+    /// claim the same request.
     pub fn with_rows(mut self, origin: &str, rows: impl IntoIterator<Item = Row>) -> Result<Self, CatalogError> {
         let url = parse_origin(origin).ok_or(CatalogError::Origin)?;
         let origin = Arc::from(url.as_str().trim_end_matches('/'));

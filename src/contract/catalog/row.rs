@@ -6,7 +6,8 @@ use http::Method;
 
 use crate::contract::endpoint::Endpoint;
 
-/// One row of an [`EndpointCatalog`](super::EndpointCatalog): methods and path template of requests, and what is true of them.
+/// One row of an [`EndpointCatalog`](super::EndpointCatalog): methods and path template of
+/// requests, and what is true of them.
 #[derive(Clone)]
 #[must_use]
 pub struct Row {
@@ -86,7 +87,8 @@ impl fmt::Display for Listed {
     }
 }
 
-/// A path template without the query or fragment that it must not have, and that somebody's token may stand in.
+/// A path template without the query or fragment that it must not have, and that somebody's token
+/// may stand in.
 fn shown(path: &str) -> &str {
     path.split(['?', '#']).next().unwrap_or_default()
 }

@@ -1,4 +1,5 @@
-//! The common probe: a URL that tells what became of an operation, and a table of what its statuses mean.
+//! The common probe: a URL that tells what became of an operation, and a table of what its statuses
+//! mean.
 
 mod template;
 
@@ -28,9 +29,10 @@ use template::Template;
 /// | 202, 409, 425 | in progress: asked again |
 /// | everything else, every error, no URL | undecided: the operation ends as unknown |
 ///
-/// [`with`](Self::with) changes single statuses. Check that the URL is right: where a wrong path is answered 404, everything seems absent
-/// and is sent again. An answer that comes from another origin after a redirect is undecided, whatever it says; one that comes from another
-/// path cannot tell that the operation is absent.
+/// [`with`](Self::with) changes single statuses. Check that the URL is right: where a wrong path is
+/// answered 404, everything seems absent and is sent again. An answer that comes from another
+/// origin after a redirect is undecided, whatever it says; one that comes from another path cannot
+/// tell that the operation is absent.
 ///
 /// # Examples
 /// ```
@@ -38,7 +40,8 @@ use template::Template;
 /// use reqwest_safe_retry::{Endpoint, Found, StatusUrl};
 ///
 /// # fn main() -> Result<(), reqwest_safe_retry::InvalidStatusUrl> {
-/// let shipment = StatusUrl::by_path("/orders/{order}/shipment", "/orders/{order}/shipment")?.with(StatusCode::FORBIDDEN, Found::Absent);
+/// let shipment = StatusUrl::by_path("/orders/{order}/shipment", "/orders/{order}/shipment")?
+///     .with(StatusCode::FORBIDDEN, Found::Absent);
 /// let endpoint = Endpoint::probed_write(shipment);
 /// # Ok(())
 /// # }
@@ -62,9 +65,11 @@ impl StatusUrl {
         Self { place: Place::Told(Box::new(locate)), verdicts: Vec::new() }
     }
 
-    /// Asks a URL in which `{key}` stands for the operation's idempotency key, such as `/payments?key={key}`.
+    /// Asks a URL in which `{key}` stands for the operation's idempotency key, such as
+    /// `/payments?key={key}`.
     ///
-    /// A path is one at the operation's origin; a whole URL may lead elsewhere, where the question carries no credentials.
+    /// A path is one at the operation's origin; a whole URL may lead elsewhere, where the question
+    /// carries no credentials.
     ///
     /// # Errors
     /// [`InvalidStatusUrl`]: neither a path nor a URL, or another parameter than `{key}`.
@@ -72,8 +77,9 @@ impl StatusUrl {
         Template::parse(template, None).map(Self::of)
     }
 
-    /// Asks a URL that takes parameters out of the operation's path: `/orders/{order}` for operations on `/orders/{order}/capture`.
-    /// `{key}` stands for the idempotency key here as well, unless the path has a parameter of that name.
+    /// Asks a URL that takes parameters out of the operation's path: `/orders/{order}` for
+    /// operations on `/orders/{order}/capture`. `{key}` stands for the idempotency key here as
+    /// well, unless the path has a parameter of that name.
     ///
     /// An operation on another path has no status URL.
     ///
@@ -132,7 +138,8 @@ impl StatusProbe for StatusUrl {
         }
         let verdict = match self.found(response.status()) {
             Found::Applied => return ProbeVerdict::Applied(response),
-            // Who redirects the question knows of the operation, or sends strangers away: what is missing is something else.
+            // Who redirects the question knows of the operation, or sends strangers away: what is
+            // missing is something else.
             Found::Absent if response.url().path() != asked_path => ProbeVerdict::Undecided,
             Found::Absent if operation.is_stale(&response) => ProbeVerdict::InProgress,
             Found::Absent if !carries_the_query => ProbeVerdict::Undecided,

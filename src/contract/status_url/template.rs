@@ -7,7 +7,8 @@ use reqwest::Url;
 
 use crate::contract::{path_template, probe::Operation};
 
-/// A status URL that cannot be used: neither a path nor an `http` or `https` URL, a fragment, or a parameter that nothing fills.
+/// A status URL that cannot be used: neither a path nor an `http` or `https` URL, a fragment, or a
+/// parameter that nothing fills.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidStatusUrl(());
 

@@ -9,7 +9,8 @@ use crate::{
 
 /// What a middleware error says, whichever variant it is and however many layers wrapped it.
 ///
-/// `reqwest_middleware::Error`'s own predicates answer `false` for every error that any middleware made; these look inside.
+/// `reqwest_middleware::Error`'s own predicates answer `false` for every error that any middleware
+/// made; these look inside.
 pub trait RetryErrorExt: sealed::Sealed {
     /// The error of this crate, if it is one.
     fn safe_retry(&self) -> Option<&RetryError>;
@@ -17,11 +18,13 @@ pub trait RetryErrorExt: sealed::Sealed {
     /// The transport's own error, with all its predicates.
     fn transport_error(&self) -> Option<&reqwest::Error>;
 
-    /// Whether a limit ended the operation or its last attempt: a deadline, an attempt limit, or the client's own timeout.
+    /// Whether a limit ended the operation or its last attempt: a deadline, an attempt limit, or
+    /// the client's own timeout.
     fn timed_out(&self) -> bool;
 
-    /// What is proven about the operation. [`Evidence::Unknown`] for a plain reqwest error, which carries no proof: redirects below may
-    /// have delivered the request before the failure. A [`ReportSlot`](crate::ReportSlot) always tells.
+    /// What is proven about the operation. [`Evidence::Unknown`] for a plain reqwest error, which
+    /// carries no proof: redirects below may have delivered the request before the failure. A
+    /// [`ReportSlot`](crate::ReportSlot) always tells.
     fn evidence(&self) -> Evidence;
 }
 

@@ -6,7 +6,8 @@ use http::StatusCode;
 
 use crate::{outcome::report::RetryReport, policy::IdempotencyKey};
 
-/// What stands behind a [`RetryError`](super::RetryError): the report, the key, the last status and the transport's error.
+/// What stands behind a [`RetryError`](super::RetryError): the report, the key, the last status and
+/// the transport's error.
 pub struct Failure(Box<FailureParts>);
 
 struct FailureParts {

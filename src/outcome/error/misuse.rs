@@ -11,13 +11,15 @@ pub enum Misuse {
     MissingKey,
     /// The key breaks the contract's format or length.
     InvalidKey(InvalidKey),
-    /// The request carries more than one key: two header lines, or a header and an extension that differ.
+    /// The request carries more than one key: two header lines, or a header and an extension that
+    /// differ.
     SeveralKeys,
     /// The request carries a key, but nothing says that the server honours one.
     KeyWithoutContract,
     /// The key was used before with another request, within its scope and lifetime.
     KeyReused,
-    /// The key was first used so long ago that the server may have forgotten it: sending it is a new operation.
+    /// The key was first used so long ago that the server may have forgotten it: sending it is a
+    /// new operation.
     KeyExpired,
     /// The factory of the request's body, or of the whole request, failed before the first attempt.
     FactoryFailed(Box<dyn Error + Send + Sync>),
@@ -34,7 +36,8 @@ impl Misuse {
 }
 
 impl fmt::Debug for Misuse {
-    /// Without the factory's own error, which may say anything; it is the `source()` of the [`RetryError`](super::RetryError).
+    /// Without the factory's own error, which may say anything; it is the `source()` of the
+    /// [`RetryError`](super::RetryError).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::MissingKey => "MissingKey",

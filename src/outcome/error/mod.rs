@@ -1,7 +1,9 @@
-//! What the caller gets when there is no answer to hand back: variants say what the caller may do next.
+//! What the caller gets when there is no answer to hand back: variants say what the caller may do
+//! next.
 //!
-//! "It failed" is not enough to act on: after a write it matters whether it may have happened. So the variants tell those apart, and carry
-//! what the next step needs. Nothing in them prints a URL, header, key or body.
+//! "It failed" is not enough to act on: after a write it matters whether it may have happened. So
+//! the variants tell those apart, and carry what the next step needs. Nothing in them prints a URL,
+//! header, key or body.
 
 mod extension;
 mod failure;
@@ -20,9 +22,10 @@ use crate::{outcome::report::RetryReport, policy::IdempotencyKey};
 
 /// Why an operation ended without an answer.
 ///
-/// It travels as `reqwest_middleware::Error::Middleware`; [`RetryError::find`] and [`RetryErrorExt`] get it out. Where the transport failed,
-/// requests that nothing marks, and marked reads, keep its own `reqwest::Error` instead. No variant prints a URL, header, key or body; the transport's
-/// error is the `source()`, with its URL taken off.
+/// It travels as `reqwest_middleware::Error::Middleware`; [`RetryError::find`] and
+/// [`RetryErrorExt`] get it out. Where the transport failed, requests that nothing marks, and
+/// marked reads, keep its own `reqwest::Error` instead. No variant prints a URL, header, key or
+/// body; the transport's error is the `source()`, with its URL taken off.
 ///
 /// # Examples
 /// What to do next:
@@ -30,18 +33,31 @@ use crate::{outcome::report::RetryReport, policy::IdempotencyKey};
 /// use reqwest_safe_retry::{RetryError, RetryReport};
 ///
 /// fn next(error: &reqwest_middleware::Error) -> String {
-///     let Some(error) = RetryError::find(error) else { return "a request that nothing marks, or a read: as without this crate".into() };
+///     let Some(error) = RetryError::find(error) else {
+///         return "a request that nothing marks, or a read: as without this crate".into();
+///     };
 ///     match error {
 ///         RetryError::OutcomeUnknown(_) => match error.key() {
 ///             Some(_) => "store the key of the error, and send it again with that one".into(),
 ///             None => "look at the state, never just send it again".into(),
 ///         },
 ///         RetryError::Unprocessed(_) => "it did not happen: try again later".into(),
-///         RetryError::DeadlineExceeded(_) => "nothing was written: try again, with more time".into(),
-///         RetryError::AttemptTimedOut(_) => "a read: try again, with more time; a write that nothing marks may have happened".into(),
-///         RetryError::CoolingDown(_) => format!("nothing was sent: try again in {:?}", error.report().and_then(RetryReport::hint)),
-///         RetryError::BodyLost(_) => format!("it was answered, {:?}: read the state, do not send it again", error.status()),
-///         RetryError::Misused(misuse) => format!("nothing was sent, mend the program: {misuse}"),
+///         RetryError::DeadlineExceeded(_) => {
+///             "nothing was written: try again, with more time".into()
+///         }
+///         RetryError::AttemptTimedOut(_) => {
+///             "a read: try again, with more time; an unmarked write may have happened".into()
+///         }
+///         RetryError::CoolingDown(_) => {
+///             let wait = error.report().and_then(RetryReport::hint);
+///             format!("nothing was sent: try again in {wait:?}")
+///         }
+///         RetryError::BodyLost(_) => {
+///             format!("answered, {:?}: read the state, do not send it again", error.status())
+///         }
+///         RetryError::Misused(misuse) => {
+///             format!("nothing was sent, correct the program: {misuse}")
+///         }
 ///         _ => error.to_string(),
 ///     }
 /// }
@@ -50,20 +66,21 @@ use crate::{outcome::report::RetryReport, policy::IdempotencyKey};
 #[non_exhaustive]
 #[must_use]
 pub enum RetryError {
-    /// The write may or may not have happened. Do not send it again with another key: look at the state, or send it again with
-    /// [`key`](Self::key).
+    /// The write may or may not have happened. Do not send it again with another key: look at the
+    /// state, or send it again with [`key`](Self::key).
     OutcomeUnknown(Failure),
     /// The write did not happen: no attempt was processed. It may be tried again.
     Unprocessed(Failure),
     /// The deadline passed first. Nothing was written that this error would have to warn about.
     DeadlineExceeded(Failure),
-    /// A shared cool-down holds first sends back for longer than this operation has; nothing was sent. The report's
-    /// [`hint`](RetryReport::hint) is the wait.
+    /// A shared cool-down holds first sends back for longer than this operation has; nothing was
+    /// sent. The report's [`hint`](RetryReport::hint) is the wait.
     CoolingDown(Failure),
-    /// The last attempt ran into its own limit. Of a read, or of a write that nothing marks: that one may have happened, and the report's
-    /// [`evidence`](RetryReport::evidence) tells.
+    /// The last attempt ran into its own limit. Of a read, or of a write that nothing marks: that
+    /// one may have happened, and the report's [`evidence`](RetryReport::evidence) tells.
     AttemptTimedOut(Failure),
-    /// The write was answered with a final status ([`status`](Self::status)), but the answer's body was lost.
+    /// The write was answered with a final status ([`status`](Self::status)), but the answer's body
+    /// was lost.
     BodyLost(Failure),
     /// The request was used wrongly; nothing was sent.
     Misused(Misuse),
@@ -82,8 +99,10 @@ impl RetryError {
         self.failure().map(Failure::report)
     }
 
-    /// The idempotency key the operation was sent with: trying again yourself means using this one. If the server may have seen it, it
-    /// tells when it was [first used](IdempotencyKey::first_use), so that it does not grow younger by being tried again.
+    /// The idempotency key the operation was sent with: trying again yourself means using this one.
+    /// If the server may have seen it, it tells when it was
+    /// [first used](IdempotencyKey::first_use), so that it does not grow younger by being tried
+    /// again.
     #[must_use]
     pub fn key(&self) -> Option<&IdempotencyKey> {
         self.failure().and_then(Failure::key)
@@ -139,8 +158,8 @@ impl From<RetryError> for reqwest_middleware::Error {
     }
 }
 
-/// The first error of a type, however many layers wrapped it. `reqwest_middleware::Error` hides the error that it holds: its `source()` is
-/// already that error's own.
+/// The first error of a type, however many layers wrapped it. `reqwest_middleware::Error` hides the
+/// error that it holds: its `source()` is already that error's own.
 fn find<E: Error + 'static>(error: &reqwest_middleware::Error) -> Option<&E> {
     match error {
         reqwest_middleware::Error::Reqwest(error) => (error as &(dyn Error + 'static)).downcast_ref(),

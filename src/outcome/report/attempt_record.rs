@@ -80,10 +80,12 @@ impl AttemptRecord {
         self.hint
     }
 
-    /// Time left before the deadline when it was decided about; [`Duration::MAX`] when there is none.
+    /// Time left before the deadline when it was decided about; [`Duration::MAX`] when there is
+    /// none.
     ///
-    /// For a write with a probe it is what is left for sending: the tenth of the deadline that is kept for the last look is not counted.
-    /// The report's own [`time_left`](crate::RetryReport::time_left) counts everything.
+    /// For a write with a probe it is what is left for sending: the tenth of the deadline that is
+    /// kept for the last look is not counted. The report's own
+    /// [`time_left`](crate::RetryReport::time_left) counts everything.
     #[must_use]
     pub fn time_left(&self) -> Duration {
         self.time_left

@@ -1,5 +1,6 @@
-//! A report as a machine reads it (feature `serde`): durations as whole milliseconds (`…_ms`), statuses as numbers, reasons by the names of
-//! their variants, `null` where there is nothing, no deadline included.
+//! A report as a machine reads it (feature `serde`): durations as whole milliseconds (`…_ms`),
+//! statuses as numbers, reasons by the names of their variants, `null` where there is nothing, no
+//! deadline included.
 
 use std::time::Duration;
 

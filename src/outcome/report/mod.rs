@@ -1,7 +1,8 @@
 //! What came out of an operation: each attempt, why it ended, what is known.
 //!
-//! An answer alone does not say how often it was asked for, and an error does not say what it left behind. So every operation keeps its
-//! history, and prints no URL, header, key or body of it: it may be logged as it is.
+//! An answer alone does not say how often it was asked for, and an error does not say what it left
+//! behind. So every operation keeps its history, and prints no URL, header, key or body of it: it
+//! may be logged as it is.
 
 mod attempt_record;
 #[cfg(feature = "serde")]
@@ -28,24 +29,33 @@ use crate::{
 
 /// What became of one operation: its attempts, why it ended and what is known about its effect.
 ///
-/// It stands in the extensions of the response ([`RetryReport::of`]), in every [`RetryError`](crate::RetryError) and in the request's
-/// [`ReportSlot`]. `Display` prints it as a timeline: a table with a row for each attempt and probe, and the outcome; the feature `serde`
-/// serialises it, durations as whole milliseconds (`took_ms`), statuses as numbers, reasons by their names. Clones share one allocation.
+/// It stands in the extensions of the response ([`RetryReport::of`]), in every
+/// [`RetryError`](crate::RetryError) and in the request's [`ReportSlot`]. `Display` prints it as a
+/// timeline: a table with a row for each attempt and probe, and the outcome; the feature `serde`
+/// serialises it, durations as whole milliseconds (`took_ms`), statuses as numbers, reasons by
+/// their names. Clones share one allocation.
 ///
-/// It prints no URL, header or key: method, origin and the caller's own names (endpoint, correlation id) are all it tells of the request.
-/// The [`key`](Self::key) is for whoever asks for it.
+/// It prints no URL, header or key: method, origin and the caller's own names (endpoint,
+/// correlation id) are all it tells of the request. The [`key`](Self::key) is for whoever asks for
+/// it.
 ///
 /// # Examples
 /// ```no_run
-/// # async fn run(client: reqwest_middleware::ClientWithMiddleware) -> reqwest_middleware::Result<()> {
+/// # use reqwest_middleware::{ClientWithMiddleware, Result};
+/// # async fn run(client: ClientWithMiddleware) -> Result<()> {
 /// use reqwest_safe_retry::{Endpoint, Outcome, RetryReport};
 ///
-/// let order = client.post("https://api.example/orders").body("1 coffee").with_extension(Endpoint::unprotected_write());
-/// let answer = order.send().await?;
+/// let order = client.post("https://api.example/orders").body("1 coffee");
+/// let answer = order.with_extension(Endpoint::unprotected_write()).send().await?;
+/// let status = answer.status();
 /// match RetryReport::of(&answer) {
-///     Some(report) if report.outcome() == Outcome::Unknown => println!("{}, and it may have happened all the same:\n{report}", answer.status()),
-///     Some(report) => println!("{} after {} attempts: {}", answer.status(), report.attempts().len(), report.stop()),
-///     None => println!("{} at once", answer.status()),
+///     Some(report) if report.outcome() == Outcome::Unknown => {
+///         println!("{status}, and it may have happened all the same:\n{report}");
+///     }
+///     Some(report) => {
+///         println!("{status} after {} attempts: {}", report.attempts().len(), report.stop());
+///     }
+///     None => println!("{status} at once"),
 /// }
 /// # Ok(())
 /// # }
@@ -78,8 +88,9 @@ impl RetryReport {
         Self(Arc::new(record))
     }
 
-    /// The report of the operation that a response answers. `None`: one attempt brought a final answer, or the request was left alone
-    /// ([`Unmarked::Untouched`](crate::Unmarked::Untouched)), so there is nothing to tell.
+    /// The report of the operation that a response answers. `None`: one attempt brought a final
+    /// answer, or the request was left alone ([`Unmarked::Untouched`](crate::Unmarked::Untouched)),
+    /// so there is nothing to tell.
     #[must_use]
     pub fn of(response: &Response) -> Option<&Self> {
         response.extensions().get()
@@ -121,15 +132,18 @@ impl RetryReport {
         &self.0.advice
     }
 
-    /// The wait the server last asked for, also when it was too long to be waited: a good moment to try again by hand.
+    /// The wait the server last asked for, also when it was too long to be waited: a good moment to
+    /// try again by hand.
     #[must_use]
     pub fn hint(&self) -> Option<Duration> {
         self.0.hint
     }
 
-    /// The idempotency key the operation was sent with, also after an answer: the caller's, or the one that was made for it. Sending the
-    /// operation again later means using this one. If the server may have processed it, the key tells when it was
-    /// [first used](IdempotencyKey::first_use), as that of an [error](crate::RetryError::key) does. `None`: no key, or nothing was sent.
+    /// The idempotency key the operation was sent with, also after an answer: the caller's, or the
+    /// one that was made for it. Sending the operation again later means using this one. If the
+    /// server may have processed it, the key tells when it was
+    /// [first used](IdempotencyKey::first_use), as that of an [error](crate::RetryError::key) does.
+    /// `None`: no key, or nothing was sent.
     #[must_use]
     pub fn key(&self) -> Option<&IdempotencyKey> {
         self.0.key.as_ref()
@@ -147,7 +161,8 @@ impl RetryReport {
         self.0.key_answer == Some(KeyAnswer::Replayed)
     }
 
-    /// What the last answer says about the key it was sent under: a replay, a copy in progress, or a mismatch that is the caller's mistake.
+    /// What the last answer says about the key it was sent under: a replay, a copy in progress, or
+    /// a mismatch that is the caller's mistake.
     #[must_use]
     pub fn key_answer(&self) -> Option<KeyAnswer> {
         self.0.key_answer

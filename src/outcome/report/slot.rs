@@ -4,13 +4,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::RetryReport;
 
-/// Receives the report of one operation, whatever its result: put a clone on the request, keep the other.
+/// Receives the report of one operation, whatever its result: put a clone on the request, keep the
+/// other.
 ///
-/// It belongs to one operation; a second operation with the same slot overwrites the first one's report.
+/// It belongs to one operation; a second operation with the same slot overwrites the first one's
+/// report.
 ///
 /// # Examples
 /// ```no_run
-/// # async fn run(client: reqwest_middleware::ClientWithMiddleware) -> reqwest_middleware::Result<()> {
+/// # use reqwest_middleware::{ClientWithMiddleware, Result};
+/// # async fn run(client: ClientWithMiddleware) -> Result<()> {
 /// use reqwest_safe_retry::ReportSlot;
 ///
 /// let slot = ReportSlot::new();
@@ -31,7 +34,8 @@ impl ReportSlot {
         Self::default()
     }
 
-    /// Takes the report out. `None` before the operation has ended, after its future was dropped, and after a first `take`.
+    /// Takes the report out. `None` before the operation has ended, after its future was dropped,
+    /// and after a first `take`.
     #[must_use]
     pub fn take(&self) -> Option<RetryReport> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()

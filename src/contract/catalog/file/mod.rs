@@ -1,4 +1,5 @@
-//! A catalogue out of a file: TOML or JSON, every field checked, every error with its line and field.
+//! A catalogue out of a file: TOML or JSON, every field checked, every error with its line and
+//! field.
 
 mod entry;
 mod keyed_write;
@@ -19,21 +20,24 @@ impl EndpointCatalog {
     /// |---|---|
     /// | `origin`, `method`, `path` | as in [`with_rows`](Self::with_rows); several methods as a list |
     /// | `effect` | `"read"`, `"idempotent_write"`, `"unprotected_write"`, `"never_resend"` or `{ keyed_write = { .. } }` |
-    /// | `name`, `owner` | [`Endpoint::named`], [`Endpoint::owned_by`] |
+    /// | `name`, `owner` | [`Endpoint::named`](crate::Endpoint::named), [`Endpoint::owned_by`](crate::Endpoint::owned_by) |
     /// | `deadline`, `attempt_limit`, `settling` | a duration: `"500ms"`, `"1m 30s"`, `"24h"`, `"7d"`, or whole seconds as a number |
-    /// | `attempts` | sends in all; the row then has [`RetryPolicy::DEFAULT`] in everything else |
-    /// | `reading_body` | bytes ([`Endpoint::reading_body`]) |
-    /// | `trusting_refusal` | a list of statuses ([`Endpoint::trusting_refusal`]) |
-    /// | `status_url` | a template for [`StatusUrl::by_path`], or `{ url = "..", applied = [200], absent = [404], in_progress = [202], undecided = [403] }` |
+    /// | `attempts` | sends in all; the row then has [`RetryPolicy::DEFAULT`](crate::RetryPolicy::DEFAULT) in everything else |
+    /// | `reading_body` | bytes ([`Endpoint::reading_body`](crate::Endpoint::reading_body)) |
+    /// | `trusting_refusal` | a list of statuses ([`Endpoint::trusting_refusal`](crate::Endpoint::trusting_refusal)) |
+    /// | `status_url` | a template for [`StatusUrl::by_path`](crate::StatusUrl::by_path), or `{ url = "..", applied = [200], absent = [404], in_progress = [202], undecided = [403] }` |
     ///
-    /// A `keyed_write` has a `preset` (`stripe_v1`, also `stripe`, `stripe_v2`, `ietf`, `oasis`, `azure_communication`, `paypal_orders`, `paypal_payments`,
-    /// `adyen`, `checkout_com`, `truelayer`, `whop`, `fullstory`), or `header` and `format` (`"bare"`, `"quoted"`). `remembered_for` is
-    /// required where no preset knows it. These replace single facts: `source` (`"generate"`, `"caller_must"`), `scope` (`"account"`,
-    /// `"endpoint"`), `replays` (`"everything"`, `"successes"`, `"settled"`), `shortest`, `longest`, `in_progress`, `mismatch` (statuses),
-    /// `replay_marker`, `first_sent_header` (headers).
+    /// A `keyed_write` has a `preset` (`stripe_v1`, also `stripe`, `stripe_v2`, `ietf`, `oasis`,
+    /// `azure_communication`, `paypal_orders`, `paypal_payments`, `adyen`, `checkout_com`,
+    /// `truelayer`, `whop`, `fullstory`), or `header` and `format` (`"bare"`, `"quoted"`).
+    /// `remembered_for` is required where no preset knows it. These replace single facts: `source`
+    /// (`"generate"`, `"caller_must"`), `scope` (`"account"`, `"endpoint"`), `replays`
+    /// (`"everything"`, `"successes"`, `"settled"`), `shortest`, `longest`, `in_progress`,
+    /// `mismatch` (statuses), `replay_marker`, `first_sent_header` (headers).
     ///
     /// # Errors
-    /// [`CatalogError::File`] names the line and the field. Unknown fields are refused: a misspelt limit must not be no limit.
+    /// [`CatalogError::File`] names the line and the field. Unknown fields are refused: a misspelt
+    /// limit must not be no limit.
     ///
     /// # Examples
     /// ```
@@ -69,8 +73,8 @@ impl EndpointCatalog {
         })
     }
 
-    /// Reads a catalogue from JSON: `{"endpoint": [{"origin": .., "method": .., ..}, ..]}`, with the fields of
-    /// [`from_toml`](Self::from_toml).
+    /// Reads a catalogue from JSON: `{"endpoint": [{"origin": .., "method": .., ..}, ..]}`, with
+    /// the fields of [`from_toml`](Self::from_toml).
     ///
     /// # Errors
     /// As [`from_toml`](Self::from_toml).

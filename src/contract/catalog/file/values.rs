@@ -46,7 +46,8 @@ impl<'de> Deserialize<'de> for Methods {
             }
         }
 
-        /// Methods are case-sensitive (RFC 9110 §9.1): `post` is not POST, and would silently match nothing.
+        /// Methods are case-sensitive (RFC 9110 §9.1): `post` is not POST, and would silently match
+        /// nothing.
         fn method<E: de::Error>(text: &str, expected: &OneOrMany) -> Result<Method, E> {
             let invalid = || E::invalid_value(de::Unexpected::Str(text), expected);
             if text.bytes().any(|byte| byte.is_ascii_lowercase()) {
