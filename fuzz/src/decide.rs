@@ -24,7 +24,8 @@ pub fn check(data: &[u8]) {
             within_the_attempts(&policy, &situation);
             assert!(situation.probes.saturating_add(situation.earlier_probes) < policy.attempts());
             let asks = matches!(situation.effect, Effect::ProbedWrite | Effect::KeyedWrite { .. });
-            assert!(asks && situation.evidence == Evidence::Unknown, "nothing to ask about: {situation:?}");
+            let open = situation.evidence == Evidence::Unknown || situation.signal == Signal::KeyInUse;
+            assert!(asks && open, "nothing to ask about: {situation:?}");
         }
         Decision::Return | Decision::Stop(_) => {}
     }

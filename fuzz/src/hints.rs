@@ -45,6 +45,8 @@ fn alone(value: &HeaderValue, received: SystemTime) {
             Some(Ok(wait)) if wait == theirs => {}
             // `httpdate` has a fixed century for two-digit years, RFC 9110 a moving one.
             Some(Ok(wait)) if text.contains('-') => assert!(wait <= Duration::from_secs(51 * 31_622_400), "{text:?}: {wait:?}"),
+            // It also takes other characters between the parts of a date, which the grammar does not.
+            Some(Err(_)) if httpdate::fmt_http_date(instant) != text => {}
             other => panic!("{text:?}: {other:?}, where httpdate waits {theirs:?}"),
         }
     }

@@ -131,7 +131,10 @@ impl<'a> Bytes<'a> {
             0 => None,
             1 => Some(Ok(self.duration())),
             // Nobody outside can make the error but by an unreadable hint.
-            _ => Hint::parse(&[(http::header::RETRY_AFTER, http::HeaderValue::from_static("soon"))].into_iter().collect(), std::time::UNIX_EPOCH),
+            _ => Hint::parse(
+                &[(http::header::RETRY_AFTER, http::HeaderValue::from_static("soon"))].into_iter().collect(),
+                std::time::UNIX_EPOCH,
+            ),
         }
     }
 }

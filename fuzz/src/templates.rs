@@ -60,7 +60,8 @@ fn filled(template: &str, value: &str) -> Option<String> {
 
 /// A URL of this path, unless a URL's reader makes another path of it.
 fn as_written(path: &str) -> Option<Url> {
-    let bent = path.contains('\\') || path.split('/').any(|segment| matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | ".."));
+    let bent = path.contains(['\\', '\t', '\r', '\n'])
+        || path.split('/').any(|segment| matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | ".."));
     let mut url = Url::parse(ORIGIN).ok()?;
     url.set_path(path);
     (!bent && url.path().len() >= path.len()).then_some(url)
