@@ -288,6 +288,7 @@ mod tests {
 
     use super::*;
     use crate::policy::defaults;
+    use crate::shared::orders::every_order;
 
     const FEW: BudgetLimits = BudgetLimits::percent(0).with_reserve(2, 0);
 
@@ -458,6 +459,58 @@ mod tests {
         });
         let earned = THREADS * ROUNDS / 2 + 100;
         assert_eq!(spent.into_inner() + budget.account(&request).left(now), earned);
+    }
+
+    #[derive(Clone, Copy)]
+    enum Turn {
+        Deposit,
+        Withdraw(usize),
+        Spend(usize),
+        Cancel(usize),
+        /// So many strangers come that every scope which may be forgotten is.
+        Flood,
+    }
+
+    /// What was earned is spent, left, or forgotten, whoever comes first; never more.
+    fn no_order_mints_a_resend(threads: &[&[Turn]]) {
+        every_order(threads, |order| {
+            let budget = RetryBudget::new(BudgetLimits::percent(100).with_reserve(1, 0).with_memory(Duration::MAX));
+            let (request, now) = (get("https://one.example/"), Instant::now());
+            let account = budget.account(&request);
+            let mut withdrawals = [None, None, None];
+            let (mut earned, mut spent) = (1, 0);
+            for turn in order {
+                match *turn {
+                    Turn::Deposit => {
+                        account.deposit(now);
+                        earned += 1;
+                    }
+                    Turn::Withdraw(whose) => withdrawals[whose] = account.withdraw(now, Draw::LEAST),
+                    Turn::Spend(whose) => spent += withdrawals[whose].take().into_iter().map(Withdrawal::spend).count() as u64,
+                    Turn::Cancel(whose) => drop(withdrawals[whose].take()),
+                    Turn::Flood => (0..2_000_u32).for_each(|host| {
+                        let stranger = BudgetAccount { ledgers: &budget.ledgers, scope: ScopeKey::of(&host) };
+                        drop(stranger.withdraw(now, Draw::LEAST));
+                    }),
+                }
+            }
+            let flooded = order.iter().any(|turn| matches!(turn, Turn::Flood));
+            let left = account.left(now);
+            assert!(spent + left <= earned, "{spent} spent and {left} left of {earned}");
+            assert!(flooded || spent + left == earned, "{spent} spent and {left} left of {earned}");
+        });
+    }
+
+    #[test]
+    fn no_order_of_spending_and_cancelling_mints_or_loses_a_resend() {
+        use Turn::{Cancel, Deposit, Spend, Withdraw};
+        no_order_mints_a_resend(&[&[Deposit, Withdraw(0), Spend(0)], &[Deposit, Withdraw(1), Cancel(1)], &[Withdraw(2), Spend(2)]]);
+    }
+
+    #[test]
+    fn no_order_of_being_forgotten_mints_a_resend() {
+        use Turn::{Cancel, Deposit, Flood, Spend, Withdraw};
+        no_order_mints_a_resend(&[&[Deposit, Withdraw(0), Cancel(0)], &[Withdraw(1), Spend(1)], &[Flood]]);
     }
 
     #[test]

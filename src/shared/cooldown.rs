@@ -199,6 +199,7 @@ mod tests {
     use reqwest::Method;
 
     use super::*;
+    use crate::shared::orders::every_order;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -209,6 +210,32 @@ mod tests {
             cooldown.note(scope, now + SECOND * asked);
             assert_eq!(cooldown.release(scope, now), Some(now + SECOND * kept), "after {asked}");
         }
+    }
+
+    #[test]
+    fn in_no_order_is_a_wait_forgotten_that_was_told_after_the_last_lift() {
+        #[derive(Clone, Copy)]
+        enum Turn {
+            Note(u32),
+            Lift,
+        }
+        every_order(&[&[Turn::Note(5), Turn::Note(3)], &[Turn::Note(9), Turn::Lift], &[Turn::Note(4)]], |order| {
+            let (cooldown, scope, now) = (Cooldown::new(), ScopeKey::of("a"), Instant::now());
+            let mut asked = None;
+            for turn in order {
+                match *turn {
+                    Turn::Note(seconds) => {
+                        cooldown.note(scope, now + SECOND * seconds);
+                        asked = asked.max(Some(now + SECOND * seconds));
+                    }
+                    Turn::Lift => {
+                        cooldown.lift(scope);
+                        asked = None;
+                    }
+                }
+                assert_eq!(cooldown.release(scope, now), asked);
+            }
+        });
     }
 
     #[test]

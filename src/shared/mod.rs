@@ -2,5 +2,7 @@
 
 pub(crate) mod budget;
 pub(crate) mod cooldown;
+#[cfg(test)]
+mod orders;
 pub(crate) mod reuse_guard;
 pub(crate) mod scope;

@@ -13,7 +13,9 @@ pub struct InvalidFile {
 
 impl InvalidFile {
     pub(super) fn new(line: usize, field: String, message: &str) -> Self {
-        Self { line, field, message: message.trim().replace('\n', " ") }
+        // A name in quotes may hold line breaks, which would look like lines of their own in a log.
+        let on_one_line = |text: &str| text.trim().replace(char::is_control, " ");
+        Self { line, field: on_one_line(&field), message: on_one_line(message) }
     }
 
     /// The line, counted from 1. For what concerns a whole row: where the row begins.
