@@ -31,3 +31,7 @@ pub const UNREADABLE_HINT: UnreadableHint = UnreadableHint::Stop;
 /// 1 h: the longest that what a server asked of one operation holds back the others. Rate limits go up to an hour; more is a mistake
 /// too often to hold a whole client back for it. The operation that was told keeps to what it was told.
 pub const MOST_SHARED_WAIT: Duration = Duration::from_secs(60 * 60);
+
+/// 300 s: the longest that what another process was told holds this one back. Whoever can write to what the processes share can stop all
+/// of them for as long, and no longer; a wait that is in truth longer is told again by the first who asks the server then.
+pub const MOST_HEARD: Duration = Duration::from_secs(300);

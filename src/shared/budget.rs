@@ -70,7 +70,7 @@ impl RetryBudget {
     /// ```
     #[must_use]
     pub fn scoped_by(self, scope: impl Fn(&Request) -> ScopeKey + Send + Sync + 'static) -> Self {
-        Self { scoping: Scoping::by(scope), ..self }
+        Self { scoping: Scoping::By(Arc::new(scope)), ..self }
     }
 
     /// How many whole resends are left for the origin of a URL; of an adaptive budget, how many are sure to be granted.
