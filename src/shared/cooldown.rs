@@ -1,7 +1,8 @@
 //! What one operation was told to wait, for the others to respect.
 //!
-//! A `Retry-After` is said to one request and meant for everybody in the scope of the limit. With a shared cool-down, the first who hears
-//! it holds back the others, who would only be told the same, each at the price of a request.
+//! A `Retry-After` is said to one request and meant for everybody in the scope of the limit. With a
+//! shared cool-down, the first who hears it holds back the others, who would only be told the same,
+//! each at the price of a request.
 
 use std::{
     fmt,
@@ -21,11 +22,13 @@ use crate::{
     shared::scope::{IdleFirst, Scope, ScopeKey, Scopes, Scoping},
 };
 
-/// Until when each origin asked to be left alone. A handle: clones share what they know, also across clients.
+/// Until when each origin asked to be left alone. A handle: clones share what they know, also
+/// across clients.
 ///
-/// A cool-down is never shortened: the latest instant asked for wins. What a server asks for is shared for at most
-/// [`MOST_SHARED_WAIT`]; then somebody may ask it again. At most 1024 scopes are known at once: what is over is forgotten first,
-/// then what ends soonest. A wait that is not known holds nobody back but the operations that were told themselves.
+/// A cool-down is never shortened: the latest instant asked for wins. What a server asks for is
+/// shared for at most [`MOST_SHARED_WAIT`]; then somebody may ask it again. At most 1024 scopes are
+/// known at once: what is over is forgotten first, then what ends soonest. A wait that is not known
+/// holds nobody back but the operations that were told themselves.
 ///
 /// # Examples
 /// ```
@@ -59,8 +62,9 @@ pub enum HoldsBack {
     /// Resends and probes only: a new operation may find the server well again.
     Resends,
     /// New operations too. They wait within their deadline, or fail at once with
-    /// [`RetryError::CoolingDown`](crate::RetryError::CoolingDown), which carries the time. Those who waited come back spread over a
-    /// quarter of the wait that the server asked for, however late they came: at five times the usual rate, until all are back.
+    /// [`RetryError::CoolingDown`](crate::RetryError::CoolingDown), which carries the time. Those
+    /// who waited come back spread over a quarter of the wait that the server asked for, however
+    /// late they came: at five times the usual rate, until all are back.
     FirstSendsToo,
 }
 
@@ -71,31 +75,37 @@ impl Cooldown {
         Self { waits: Arc::new(Scopes::new()), scoping: Scoping::default(), holds_back: HoldsBack::Resends, tell: None }
     }
 
-    /// Replaces the scope of a wait: not the origin, but what this function says of each operation's first request, for example
-    /// origin and tenant where each tenant has a limit of its own. What is known stays shared with all clones of this handle.
+    /// Replaces the scope of a wait: not the origin, but what this function says of each
+    /// operation's first request, for example origin and tenant where each tenant has a limit of
+    /// its own. What is known stays shared with all clones of this handle.
     ///
-    /// What another origin asks for, after a redirect, is then not shared: the function has not seen that request.
+    /// What another origin asks for, after a redirect, is then not shared: the function has not
+    /// seen that request.
     #[must_use]
     pub fn scoped_by(self, scope: impl Fn(&Request) -> ScopeKey + Send + Sync + 'static) -> Self {
         Self { scoping: Scoping::By(Arc::new(scope)), ..self }
     }
 
-    /// As [`scoped_by`](Self::scoped_by), with scopes that have names, so that waits can be shared with other processes. Equal names
-    /// are one scope, here and there. A name is told in clear: it must hold no secret.
+    /// As [`scoped_by`](Self::scoped_by), with scopes that have names, so that waits can be shared
+    /// with other processes. Equal names are one scope, here and there. A name is told in clear: it
+    /// must hold no secret.
     #[must_use]
     pub fn named_by(self, name: impl Fn(&Request) -> String + Send + Sync + 'static) -> Self {
         Self { scoping: Scoping::NamedBy(Arc::new(name)), ..self }
     }
 
-    /// Tells other processes what servers ask for: the scope's name, and how long the wait still is. They pass it to
-    /// [`hear`](Self::hear). The name is that of [`named_by`](Self::named_by), or the origin, `https://api.example:443`; scopes of
-    /// [`scoped_by`](Self::scoped_by) have no names, and their waits stay here.
+    /// Tells other processes what servers ask for: the scope's name, and how long the wait still
+    /// is. They pass it to [`hear`](Self::hear). The name is that of [`named_by`](Self::named_by),
+    /// or the origin, `https://api.example:443`; scopes of [`scoped_by`](Self::scoped_by) have no
+    /// names, and their waits stay here.
     ///
-    /// Only news is told: what the others do not know yet, or what is longer by over an eighth than what they know. Only what a server
-    /// *said* is told, never a backoff, a failure or what [`note`](Self::note) was given: one process in trouble must not stop all.
+    /// Only news is told: what the others do not know yet, or what is longer by over an eighth than
+    /// what they know. Only what a server *said* is told, never a backoff, a failure or what
+    /// [`note`](Self::note) was given: one process in trouble must not stop all.
     ///
-    /// The function is called outside of any lock, by the operation that was told to wait. It should put the news into a queue and
-    /// return. If it panics, the news is lost and the operation goes on.
+    /// The function is called outside of any lock, by the operation that was told to wait. It
+    /// should put the news into a queue and return. If it panics, the news is lost and the
+    /// operation goes on.
     ///
     /// # Examples
     /// ```
@@ -116,8 +126,8 @@ impl Cooldown {
         Self { tell: Some(Arc::new(tell)), ..self }
     }
 
-    /// Takes over what another process was told to wait, for at most [`MOST_HEARD`]. It is not told again. A name that says nothing
-    /// here is ignored.
+    /// Takes over what another process was told to wait, for at most [`MOST_HEARD`]. It is not told
+    /// again. A name that says nothing here is ignored.
     pub fn hear(&self, name: &str, wait: Duration) {
         let (now, told) = (Instant::now(), wait.min(MOST_HEARD));
         if let Some(scope) = self.scoping.scope_named(name) {
@@ -131,8 +141,8 @@ impl Cooldown {
         self.scoping.scope(request).key
     }
 
-    /// Holds the scope back until then, or longer where somebody has already asked for longer. An instant that has passed changes
-    /// nothing.
+    /// Holds the scope back until then, or longer where somebody has already asked for longer. An
+    /// instant that has passed changes nothing.
     pub fn note(&self, scope: ScopeKey, until: Instant) {
         let now = Instant::now();
         self.hold(scope, now, until.saturating_duration_since(now), now, |_, _| ());
@@ -144,7 +154,8 @@ impl Cooldown {
         self.running(scope, now).map(|wait| wait.until)
     }
 
-    /// Lets a scope go, whatever was asked for it: for a person who knows better than a server that asked for too much.
+    /// Lets a scope go, whatever was asked for it: for a person who knows better than a server that
+    /// asked for too much.
     ///
     /// Operations that wait already wait on.
     pub fn lift(&self, scope: ScopeKey) {
@@ -165,8 +176,8 @@ impl Cooldown {
         CooldownPlace { cooldown: self, scope: self.scoping.scope(request) }
     }
 
-    /// Holds a scope back for what was told then, and does more with what is known of it since. `None` if nothing is known: the wait is
-    /// over, or all others are longer.
+    /// Holds a scope back for what was told then, and does more with what is known of it since.
+    /// `None` if nothing is known: the wait is over, or all others are longer.
     fn hold<R>(
         &self,
         scope: ScopeKey,
@@ -201,8 +212,8 @@ impl Cooldown {
 #[derive(Clone, Copy)]
 struct Wait {
     until: Instant,
-    /// How long it was when it was told. Those who were held back return spread over a share of this, not of what was left when
-    /// they came.
+    /// How long it was when it was told. Those who were held back return spread over a share of
+    /// this, not of what was left when they came.
     told: Duration,
     /// Until when other processes know that they have to wait.
     others_know: Option<Instant>,
@@ -217,14 +228,15 @@ impl Wait {
         self.until > now
     }
 
-    /// A server that counts down tells ever shorter waits for the same instant: the longest of those that run says how many were
-    /// held back.
+    /// A server that counts down tells ever shorter waits for the same instant: the longest of
+    /// those that run says how many were held back.
     fn lengthen(&mut self, until: Instant, told: Duration, now: Instant) {
         self.told = if self.runs(now) { self.told.max(told) } else { told };
         self.until = self.until.max(until);
     }
 
-    /// Whether the other processes do not know this yet, or know a wait that is shorter by over an eighth. From now on they do.
+    /// Whether the other processes do not know this yet, or know a wait that is shorter by over an
+    /// eighth. From now on they do.
     fn is_news(&mut self, until: Instant, now: Instant) -> bool {
         let left = |until: Instant| until.saturating_duration_since(now);
         let known = self.others_know.map_or(Duration::ZERO, left);
@@ -258,7 +270,8 @@ impl CooldownPlace<'_> {
 
     fn relay(&self, by: &Url, left: Duration) {
         if let (Some(tell), Some(name)) = (&self.cooldown.tell, self.cooldown.scoping.name(&self.scope, by)) {
-            // A panic of the user's must not end an operation. What it leaves behind is the user's own.
+            // A panic of the user's must not end an operation. What it leaves behind is the user's
+            // own.
             let _ = panic::catch_unwind(AssertUnwindSafe(|| tell(&name, left)));
         }
     }

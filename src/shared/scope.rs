@@ -1,4 +1,5 @@
-//! What is kept per origin, or per scope of the user's: found without allocating, bounded, behind one short lock.
+//! What is kept per origin, or per scope of the user's: found without allocating, bounded, behind
+//! one short lock.
 
 use std::{
     fmt,
@@ -12,13 +13,14 @@ use reqwest::{Request, Url};
 
 use crate::request::origin::Origin;
 
-/// Seeded once per process: keys mean the same to every budget and cool-down, and nobody outside can choose two that collide.
+/// Seeded once per process: keys mean the same to every budget and cool-down, and nobody outside
+/// can choose two that collide.
 static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// Whose budget or cool-down a request falls under. Requests with equal keys share it.
 ///
-/// It keeps 64 bits of a hash and nothing of what was hashed, so a tenant's name or an API token may be part of it without ever being
-/// held or printed. Means nothing outside of this process.
+/// It keeps 64 bits of a hash and nothing of what was hashed, so a tenant's name or an API token
+/// may be part of it without ever being held or printed. Means nothing outside of this process.
 ///
 /// # Examples
 /// ```
@@ -86,7 +88,8 @@ impl Scoping {
         }
     }
 
-    /// What other processes call the scope of what a server at this URL said; `None` where it has no name.
+    /// What other processes call the scope of what a server at this URL said; `None` where it has
+    /// no name.
     pub(crate) fn name(&self, scope: &Scope, url: &Url) -> Option<String> {
         match self {
             Self::ByOrigin => Some(Origin::of(url).to_string()),
@@ -105,8 +108,9 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    /// What the request falls under at a server that may not be the one it was first sent to. Of other servers, only those that
-    /// are told apart by origin are known: a function of the user's has not seen the request that a redirect made.
+    /// What the request falls under at a server that may not be the one it was first sent to. Of
+    /// other servers, only those that are told apart by origin are known: a function of the user's
+    /// has not seen the request that a redirect made.
     pub(crate) fn at(&self, url: &Url) -> Option<ScopeKey> {
         let origin = ScopeKey::origin(url);
         if origin == self.origin { Some(self.key) } else { (self.key == self.origin).then_some(origin) }
@@ -116,11 +120,13 @@ impl Scope {
 /// The scopes and their values, those used longest ago first.
 pub(crate) type IdleFirst<'a, V> = Rev<lru::Iter<'a, ScopeKey, V>>;
 
-/// One value per scope, for a bounded number of scopes. Whoever fills it says what may be forgotten for a newcomer.
+/// One value per scope, for a bounded number of scopes. Whoever fills it says what may be forgotten
+/// for a newcomer.
 pub(crate) struct Scopes<V>(Mutex<LruCache<ScopeKey, V>>);
 
 impl<V> Scopes<V> {
-    /// 1024 scopes: more than a client talks to at once, and some hundred KiB when a stranger chooses the hosts.
+    /// 1024 scopes: more than a client talks to at once, and some hundred KiB when a stranger
+    /// chooses the hosts.
     pub(crate) const MOST: usize = 1024;
 
     pub(crate) fn new() -> Self {
@@ -129,8 +135,9 @@ impl<V> Scopes<V> {
 
     /// Works on the value of a scope, made fresh if there is none. The work is short: others wait.
     ///
-    /// Once all places are taken, `room` names the scope that a newcomer replaces. It sees all of them, those used longest
-    /// ago first. Where it names none, the newcomer gets no place, and the work no value.
+    /// Once all places are taken, `room` names the scope that a newcomer replaces. It sees all of
+    /// them, those used longest ago first. Where it names none, the newcomer gets no place, and the
+    /// work no value.
     pub(crate) fn enter<R>(
         &self,
         key: ScopeKey,
@@ -168,7 +175,8 @@ impl<V> Scopes<V> {
         self.lock().len()
     }
 
-    /// A panic elsewhere leaves numbers behind that are at worst one step old: no reason to panic here as well.
+    /// A panic elsewhere leaves numbers behind that are at worst one step old: no reason to panic
+    /// here as well.
     fn lock(&self) -> MutexGuard<'_, LruCache<ScopeKey, V>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
