@@ -1,13 +1,16 @@
 //! How many resends may be spent: a token bucket in integers, time passed in.
 //!
-//! The number of attempts bounds what one operation may cost; it does not bound what a thousand of them cost together. With three
-//! attempts, an outage triples the load of exactly the server that has too much of it, and backoff only moves that load in time. A
-//! budget bounds the whole: a resend is paid for by operations, and a small reserve, refilled by time, serves clients too quiet to earn one.
+//! The number of attempts bounds what one operation may cost; it does not bound what a thousand of
+//! them cost together. With three attempts, an outage triples the load of exactly the server that
+//! has too much of it, and backoff only moves that load in time. A budget bounds the whole: a
+//! resend is paid for by operations, and a small reserve, refilled by time, serves clients too
+//! quiet to earn one.
 //!
-//! The arithmetic is that of Finagle's `RetryBudget`, in millionths of a resend: an operation deposits its share, a resend costs
-//! 1 000 000, nothing is ever rounded. What is saved is bounded in time rather than in number, since any fixed number is too small for a
-//! busy client and too large for a quiet one: a deposit is forgotten after [`BudgetLimits::memory`], so an outage meets at most the share of the
-//! operations just before it, however long the quiet before was.
+//! The arithmetic is that of Finagle's `RetryBudget`, in millionths of a resend: an operation
+//! deposits its share, a resend costs 1 000 000, nothing is ever rounded. What is saved is bounded
+//! in time rather than in number, since any fixed number is too small for a busy client and too
+//! large for a quiet one: a deposit is forgotten after [`BudgetLimits::memory`], so an outage meets
+//! at most the share of the operations just before it, however long the quiet before was.
 
 use std::time::{Duration, Instant};
 
@@ -18,9 +21,11 @@ const RESEND: u64 = 1_000_000;
 
 /// How many resends a client may spend, per origin.
 ///
-/// From any moment on, no more than `share · operations + reserve + refill · seconds` resends are granted, where the operations are counted from one
-/// [`memory`](Self::memory) earlier. Under the defaults, a server that fails from the start thus meets at most 1.2 times the operations, plus 10, plus one a
-/// second; one that fails after a long success, also a fifth of the operations of the 10 s before.
+/// From any moment on, no more than `share · operations + reserve + refill · seconds` resends are
+/// granted, where the operations are counted from one [`memory`](Self::memory) earlier. Under the
+/// defaults, a server that fails from the start thus meets at most 1.2 times the operations, plus
+/// 10, plus one a second; one that fails after a long success, also a fifth of the operations of
+/// the 10 s before.
 ///
 /// # Default
 /// [`BudgetLimits::DEFAULT`].
@@ -54,42 +59,53 @@ impl BudgetLimits {
 
     /// 20 % and no reserve, for many processes that call the same server.
     ///
-    /// Shares add up: 20 % of each process's operations are 20 % of all. Reserves multiply: 1000 processes have 1000 reserves, and
-    /// where each has little traffic they pay for every resend there is. The simulator of `examples/storm`, with 40 operations a second
-    /// in all, spread over N processes; requests for an operation while everything fails, and the share of everyday failures (1 %
-    /// of the attempts) that resends heal:
+    /// Shares add up: 20 % of the operations of each process are 20 % of all. Reserves multiply: a
+    /// thousand processes have a thousand of them. This is what the simulator in `examples/storm`
+    /// finds for 40 operations a second in all, spread over N processes: requests for an operation
+    /// while everything fails, and the share of everyday failures (1 % of all attempts) that
+    /// resends heal.
     ///
-    /// | N | operations/s each | `DEFAULT` | `FLEET` | one budget for all, at best |
-    /// |---|---|---|---|---|
-    /// FIGURES
+    /// | N | operations/s each | `DEFAULT` | `FLEET` | `FLEET`, memory of 60 s | one budget for all |
+    /// |---|---|---|---|---|---|
+    /// | 1 | 40 | 1.23, 100 % | 1.20, 100 % | 1.20, 100 % | 1.23, 100 % |
+    /// | 20 | 2 | 1.76, 100 % | 1.20, 100 % | 1.20, 100 % | 1.23, 100 % |
+    /// | 100 | 0.4 | 2.99, 100 % | 1.14, 52 % | 1.18, 99 % | 1.23, 100 % |
+    /// | 1000 | 0.04 | 3.00, 100 % | 1.00, 0 % | 1.04, 16 % | 1.23, 100 % |
     ///
-    /// So a fleet of quiet processes has to choose. Without a reserve, a process below about one operation every two seconds has earned no
-    /// resend when it needs one; [`with_memory`](Self::with_memory) lets it save for up to a minute. What a server asks to wait
-    /// can be shared between processes instead; a budget on a shared store would gain nothing over this.
+    /// A process without a reserve has to have earned a resend before it needs one. Below one
+    /// operation every two seconds it seldom has; [`with_memory`](Self::with_memory) lets it save
+    /// for a minute, which is enough from one operation every ten seconds on. The price is that a
+    /// busy fleet may throw the share of a minute at a server that has just failed. The last column
+    /// is the best that a budget on a shared store could reach, if asking it cost nothing.
     pub const FLEET: Self = Self::DEFAULT.with_reserve(0, 0);
 
-    /// More than any client can send: the most of everything, over four thousand million resends at once and again every second.
+    /// More than any client can send: the most of everything, over four thousand million resends at
+    /// once and again every second.
     pub const UNLIMITED: Self = Self::per_million(u32::MAX).with_reserve(u32::MAX, u32::MAX);
 
-    /// So many resends for a hundred operations, with the reserve and the memory of [`DEFAULT`](Self::DEFAULT). Above 100, an operation may pay
-    /// for more than one.
+    /// So many resends for a hundred operations, with the reserve and the memory of
+    /// [`DEFAULT`](Self::DEFAULT). Above 100, an operation may pay for more than one.
     pub const fn percent(percent: u16) -> Self {
         Self::per_million(millionths(percent))
     }
 
-    /// So many resends for a million operations, with the reserve and the memory of [`DEFAULT`](Self::DEFAULT).
+    /// So many resends for a million operations, with the reserve and the memory of
+    /// [`DEFAULT`](Self::DEFAULT).
     pub const fn per_million(share: u32) -> Self {
         Self { share, ..Self::DEFAULT }
     }
 
-    /// Replaces the reserve: so many resends that no operation has to pay for, refilled by so many a second, never above `tokens`.
+    /// Replaces the reserve: so many resends that no operation has to pay for, refilled by so many
+    /// a second, never above `tokens`.
     ///
-    /// Without tokens there is nothing to refill: `with_reserve(0, n)` is no reserve. Together with a share of zero, nothing is ever resent.
+    /// Without tokens there is nothing to refill: `with_reserve(0, n)` is no reserve. Together with
+    /// a share of zero, nothing is ever resent.
     pub const fn with_reserve(self, tokens: u32, per_second: u32) -> Self {
         Self { reserve: tokens, refill: per_second, ..self }
     }
 
-    /// Replaces how long a deposit can be spent: from 1 s to 60 s (as in Finagle), the nearer of them otherwise; forgotten to the tenth of it.
+    /// Replaces how long a deposit can be spent: from 1 s to 60 s (as in Finagle), the nearer of
+    /// them otherwise; forgotten to the tenth of it.
     ///
     /// Longer heals longer blips, shorter leaves less to throw at a server that has just failed.
     pub const fn with_memory(self, memory: Duration) -> Self {
@@ -143,7 +159,8 @@ const fn millionths(percent: u16) -> u32 {
     percent as u32 * 10_000 // at most 655 350 000
 }
 
-/// The balance of one origin. Pure: the clock is an argument, and may jump either way without minting a token.
+/// The balance of one origin. Pure: the clock is an argument, and may jump either way without
+/// minting a token.
 ///
 /// # Examples
 /// ```
@@ -181,7 +198,8 @@ impl TokenBucket {
         *saved = saved.saturating_add(u64::from(self.limits.share));
     }
 
-    /// Takes one resend, if the balance covers it: first from the deposits that would be forgotten first, then from the reserve.
+    /// Takes one resend, if the balance covers it: first from the deposits that would be forgotten
+    /// first, then from the reserve.
     pub fn withdraw(&mut self, now: Instant) -> Option<Token> {
         self.advance(now);
         if self.millionths() < RESEND {
@@ -198,7 +216,8 @@ impl TokenBucket {
         Some(Token { reserve: owed, slice: oldest })
     }
 
-    /// Puts a token back that was not spent. The reserve does not overflow by it, and deposits forgotten meanwhile stay forgotten.
+    /// Puts a token back that was not spent. The reserve does not overflow by it, and deposits
+    /// forgotten meanwhile stay forgotten.
     pub fn give_back(&mut self, token: Token) {
         self.reserve = self.reserve.saturating_add(token.reserve).min(self.limits.full());
         if let Some(saved) = token.slice.and_then(|slice| self.deposits.remembered(slice)) {
@@ -214,7 +233,8 @@ impl TokenBucket {
         then.millionths() / RESEND
     }
 
-    /// Whether the reserve is full. Who opens a new bucket in the place of a full one has gained nothing.
+    /// Whether the reserve is full. Who opens a new bucket in the place of a full one has gained
+    /// nothing.
     #[must_use]
     pub fn is_full(&self, now: Instant) -> bool {
         self.refilled(self.deposits.since(now)) == self.limits.full()
@@ -229,7 +249,8 @@ impl TokenBucket {
         self.reserve = self.refilled(passed);
     }
 
-    /// The reserve after so many microseconds. One resend a second is one millionth of it a microsecond.
+    /// The reserve after so many microseconds. One resend a second is one millionth of it a
+    /// microsecond.
     const fn refilled(&self, passed: u64) -> u64 {
         let (refilled, full) = (self.reserve.saturating_add(passed.saturating_mul(self.limits.refill as u64)), self.limits.full());
         if refilled < full { refilled } else { full }
@@ -242,7 +263,8 @@ impl TokenBucket {
 pub struct Token {
     /// How much of it came from the reserve.
     pub(super) reserve: u64,
-    /// The oldest slice that the rest came from, so that no deposit lives longer for having been taken and given back.
+    /// The oldest slice that the rest came from, so that no deposit lives longer for having been
+    /// taken and given back.
     pub(super) slice: Option<u64>,
 }
 

@@ -65,6 +65,11 @@ pub const CREDIBLE_SKEW: Duration = Duration::from_secs(5 * 60);
 /// was told keeps to what it was told.
 pub const MOST_SHARED_WAIT: Duration = Duration::from_secs(60 * 60);
 
+/// 300 s: the longest that what another process was told holds this one back. Whoever can write to
+/// what the processes share can stop all of them for as long, and no longer; a wait that is in
+/// truth longer is told again by the first who asks the server then.
+pub const MOST_HEARD: Duration = Duration::from_secs(300);
+
 // ===== what all resends of an origin may cost =====
 
 /// 20 % of the operations: the upper end of what Finagle, gRPC and Brooker's simulations agree on.

@@ -52,15 +52,17 @@ impl SharedWait {
 }
 
 impl RetryPolicy {
-    /// How long a send that a shared wait holds back has to wait: what is left, and a random part of a spread, so that not all who
-    /// were held back come at once.
+    /// How long a send that a shared wait holds back has to wait: what is left, and a random part
+    /// of a spread, so that not all who were held back come at once.
     ///
-    /// The spread is a quarter of the wait *as it was told*. A quarter of what is left would be nothing for those who come last, and
-    /// they would all return together. Over a quarter of the wait, whoever was held back returns at four times the usual rate, beside
-    /// those who start then. After short waits, the spread is the first throttle backoff.
+    /// The spread is a quarter of the wait *as it was told*. A quarter of what is left would be
+    /// nothing for those who come last, and they would all return together. Over a quarter of the
+    /// wait, whoever was held back returns at four times the usual rate, beside those who start
+    /// then. After short waits, the spread is the first throttle backoff.
     ///
     /// # Errors
-    /// The limit before which the wait would not end: [`StopReason::DeadlineTooNear`] or [`StopReason::WindowClosed`].
+    /// The limit before which the wait would not end: [`StopReason::DeadlineTooNear`] or
+    /// [`StopReason::WindowClosed`].
     pub fn hold_back(&self, wait: &SharedWait) -> Result<Duration, StopReason> {
         let room = self.room(wait.elapsed, wait.time_left)?;
         let spread = (wait.told / 4).max(self.throttle_backoff.bound(1)).min(room.longest.saturating_sub(wait.left));

@@ -1,9 +1,11 @@
-//! Refusing resends by chance while a server refuses work: Google's client-side throttling ("Site Reliability Engineering", chapter
-//! "Handling Overload"), in integers, time and chance passed in.
+//! Refusing resends by chance while a server refuses work: Google's client-side throttling ("Site
+//! Reliability Engineering", chapter "Handling Overload"), in integers, time and chance passed in.
 //!
-//! Over a sliding window it counts what the client wanted to send and what the server accepted. As long as the server accepts its share, every
-//! resend is granted; beyond that, one is refused with the probability `max(0, (requests − K · accepts) / (requests + 1))`, which
-//! grows smoothly towards certainty in an outage. It keeps no reserve: a client that has seen nothing but its first failure is refused every other time.
+//! Over a sliding window it counts what the client wanted to send and what the server accepted. As
+//! long as the server accepts its share, every resend is granted; beyond that, one is refused with
+//! the probability `max(0, (requests − K · accepts) / (requests + 1))`, which grows smoothly
+//! towards certainty in an outage. It keeps no reserve: a client that has seen nothing but its
+//! first failure is refused every other time.
 
 use std::time::{Duration, Instant};
 
@@ -21,16 +23,18 @@ pub struct AdaptiveLimits {
 }
 
 impl AdaptiveLimits {
-    /// K = 2 over two minutes, as in the book: nothing is refused while the server accepts at least half of the requests.
+    /// K = 2 over two minutes, as in the book: nothing is refused while the server accepts at least
+    /// half of the requests.
     pub const DEFAULT: Self = Self { percent: defaults::ADAPTIVE_PERCENT, window: defaults::ADAPTIVE_WINDOW };
 
-    /// Resends begin to be refused when the requests exceed so many percent of those accepted: 100 · K, over the window of
-    /// [`DEFAULT`](Self::DEFAULT). Less is stricter.
+    /// Resends begin to be refused when the requests exceed so many percent of those accepted: 100
+    /// · K, over the window of [`DEFAULT`](Self::DEFAULT). Less is stricter.
     pub const fn percent(percent: u16) -> Self {
         Self { percent, ..Self::DEFAULT }
     }
 
-    /// Replaces the stretch of time that is looked at, forgotten to the tenth of it. Shorter reacts faster, to an outage as to a mishap.
+    /// Replaces the stretch of time that is looked at, forgotten to the tenth of it. Shorter reacts
+    /// faster, to an outage as to a mishap.
     pub const fn with_window(self, window: Duration) -> Self {
         Self { window, ..self }
     }
@@ -93,14 +97,16 @@ impl AdaptiveThrottle {
         tally.requests = tally.requests.saturating_add(1);
     }
 
-    /// Counts an answer that shows a working server: one after which trying again would be pointless, whether it was a success or not.
+    /// Counts an answer that shows a working server: one after which trying again would be
+    /// pointless, whether it was a success or not.
     pub fn accepted(&mut self, now: Instant) {
         self.tallies.advance(now);
         let tally = self.tallies.current();
         tally.accepts = tally.accepts.saturating_add(1);
     }
 
-    /// Grants a resend or refuses it. Both count as a request, as in the book: what is refused was wanted all the same.
+    /// Grants a resend or refuses it. Both count as a request, as in the book: what is refused was
+    /// wanted all the same.
     pub fn withdraw(&mut self, now: Instant, draw: Draw) -> Option<Token> {
         self.tallies.advance(now);
         let granted = !self.refuses(draw);
@@ -115,7 +121,8 @@ impl AdaptiveThrottle {
         }
     }
 
-    /// How many resends would be granted whatever the draw, if nothing else happened. Zero says "by chance", not "none".
+    /// How many resends would be granted whatever the draw, if nothing else happened. Zero says "by
+    /// chance", not "none".
     #[must_use]
     pub fn balance(&self, now: Instant) -> u64 {
         let mut then = self.clone();
@@ -130,10 +137,12 @@ impl AdaptiveThrottle {
         self.balance(now) > 0
     }
 
-    /// `draw < (requests − K · accepts) / (requests + 1)`, strictly: a probability of zero refuses no draw.
+    /// `draw < (requests − K · accepts) / (requests + 1)`, strictly: a probability of zero refuses
+    /// no draw.
     fn refuses(&self, draw: Draw) -> bool {
         let (requests, covered) = self.hundredths();
-        // A draw takes its share of durations. Rounding down loses nothing here: ⌊x⌋ < n exactly where x < n, for a whole n.
+        // A draw takes its share of durations. Rounding down loses nothing here: ⌊x⌋ < n exactly
+        // where x < n, for a whole n.
         draw.of(Duration::from_nanos(requests + 100)) < Duration::from_nanos(requests.saturating_sub(covered))
     }
 

@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-/// How finely time is forgotten. Ten, as in Finagle and tower: an entry lives between 9/10 of the window and the whole of it.
+/// How finely time is forgotten. Ten, as in Finagle and tower: an entry lives between 9/10 of the
+/// window and the whole of it.
 const SLICES: u64 = 10;
 
-/// One value per slice of the last stretch of time. Its clock is what the callers say it is, and never runs backwards: an instant before
-/// one seen earlier counts as that one, so nothing is refilled or remembered twice.
+/// One value per slice of the last stretch of time. Its clock is what the callers say it is, and
+/// never runs backwards: an instant before one seen earlier counts as that one, so nothing is
+/// refilled or remembered twice.
 #[derive(Debug, Clone)]
 pub(super) struct Window<T> {
     born: Instant,
@@ -22,7 +24,8 @@ impl<T: Copy + Default> Window<T> {
         Self { born, clock: 0, length: (micros(whole) / SLICES).max(1), slices: [T::default(); SLICES as usize] }
     }
 
-    /// Moves the clock, forgets what has left the window, and answers how many microseconds have passed.
+    /// Moves the clock, forgets what has left the window, and answers how many microseconds have
+    /// passed.
     pub(super) fn advance(&mut self, now: Instant) -> u64 {
         let passed = self.since(now);
         let now = self.clock.saturating_add(passed);
@@ -59,7 +62,8 @@ impl<T: Copy + Default> Window<T> {
         self.slices.iter().copied()
     }
 
-    /// Every value with the number of its slice. Before the first window is full, the slices before birth are empty.
+    /// Every value with the number of its slice. Before the first window is full, the slices before
+    /// birth are empty.
     pub(super) fn oldest_first(&mut self) -> impl Iterator<Item = (u64, &mut T)> {
         let current = self.slice();
         let (newer, older) = self.slices.split_at_mut(place(current) + 1);

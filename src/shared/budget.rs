@@ -1,7 +1,8 @@
 //! How many resends a client may spend on each origin, shared by everybody who holds the handle.
 //!
-//! The arithmetic is in [`policy`](crate::policy), per scope; this file knows who pays and from where. A resend is paid for when it is
-//! decided, so that a crowd of waiting operations cannot all have been promised the same token, and given back if it is never sent.
+//! The arithmetic is in [`policy`](crate::policy), per scope; this file knows who pays and from
+//! where. A resend is paid for when it is decided, so that a crowd of waiting operations cannot all
+//! have been promised the same token, and given back if it is never sent.
 
 use std::{
     fmt,
@@ -16,14 +17,17 @@ use crate::{
     shared::scope::{IdleFirst, ScopeKey, Scopes, Scoping},
 };
 
-/// How many resends may be spent, per origin. A handle: clones share one balance, also across clients.
+/// How many resends may be spent, per origin. A handle: clones share one balance, also across
+/// clients.
 ///
-/// When the budget of an origin is spent, an operation that would have been resent returns at once with
-/// [`StopReason::BudgetSpent`](crate::policy::StopReason::BudgetSpent); it never waits for the budget.
+/// When the budget of an origin is spent, an operation that would have been resent returns at once
+/// with [`StopReason::BudgetSpent`](crate::policy::StopReason::BudgetSpent); it never waits for the
+/// budget.
 ///
-/// At most 1024 origins are remembered, so naming millions of hosts costs no memory. Only an origin whose reserve is full is
-/// forgotten for a new one, so nobody gets a reserve twice. While no reserve is full, all further origins share one more balance.
-/// However many origins fail, the bound of [`BudgetLimits`] thus holds for each remembered one, and for all the others together.
+/// At most 1024 origins are remembered, so naming millions of hosts costs no memory. Only an origin
+/// whose reserve is full is forgotten for a new one, so nobody gets a reserve twice. While no
+/// reserve is full, all further origins share one more balance. However many origins fail, the
+/// bound of [`BudgetLimits`] thus holds for each remembered one, and for all the others together.
 ///
 /// # Default
 /// [`BudgetLimits::DEFAULT`].
@@ -49,17 +53,19 @@ impl RetryBudget {
         Self::open(Limits::Earned(limits))
     }
 
-    /// A budget that grants every resend while the server accepts most requests, and refuses them by chance the more it does not; see
-    /// [`AdaptiveThrottle`].
+    /// A budget that grants every resend while the server accepts most requests, and refuses them
+    /// by chance the more it does not; see [`AdaptiveThrottle`].
     ///
-    /// It needs traffic to judge by: a client that has just started is refused about every other resend.
+    /// It needs traffic to judge by: a client that has just started is refused about every other
+    /// resend.
     #[must_use]
     pub fn adaptive(limits: AdaptiveLimits) -> Self {
         Self::open(Limits::Adaptive(limits))
     }
 
-    /// Replaces what one balance is kept for: not the origin, but what this function says of each operation's first request. Balances stay
-    /// shared with all clones of this handle. The function runs once per operation and outside of any lock.
+    /// Replaces what one balance is kept for: not the origin, but what this function says of each
+    /// operation's first request. Balances stay shared with all clones of this handle. The function
+    /// runs once per operation and outside of any lock.
     ///
     /// # Examples
     /// ```
@@ -70,10 +76,11 @@ impl RetryBudget {
     /// ```
     #[must_use]
     pub fn scoped_by(self, scope: impl Fn(&Request) -> ScopeKey + Send + Sync + 'static) -> Self {
-        Self { scoping: Scoping::by(scope), ..self }
+        Self { scoping: Scoping::By(Arc::new(scope)), ..self }
     }
 
-    /// How many whole resends are left for the origin of a URL; of an adaptive budget, how many are sure to be granted.
+    /// How many whole resends are left for the origin of a URL; of an adaptive budget, how many are
+    /// sure to be granted.
     #[must_use]
     pub fn balance(&self, url: &Url) -> u64 {
         self.balance_of(ScopeKey::origin(url))
@@ -141,7 +148,8 @@ impl BudgetAccount<'_> {
     }
 }
 
-/// A resend that is paid for and not yet sent. Dropping it gives the token back: a cancelled pause costs nothing.
+/// A resend that is paid for and not yet sent. Dropping it gives the token back: a cancelled pause
+/// costs nothing.
 #[must_use = "dropped, the token goes back"]
 pub(crate) struct Withdrawal {
     ledgers: Arc<Ledgers>,
@@ -372,7 +380,8 @@ mod tests {
         assert_eq!(format!("{budget:?}"), "RetryBudget { origins: 1024 }");
     }
 
-    /// Operations on so many origins in turn, `rounds` times each, that may resend as often as they are granted, up to twice.
+    /// Operations on so many origins in turn, `rounds` times each, that may resend as often as they
+    /// are granted, up to twice.
     fn resends_of_dead_origins(budget: &RetryBudget, origins: u32, rounds: u32, now: Instant) -> Vec<u32> {
         let mut resends = vec![0; origins as usize];
         for _ in 0..rounds {

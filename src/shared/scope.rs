@@ -1,4 +1,5 @@
-//! What is kept per origin, or per scope of the user's: found without allocating, bounded, behind one short lock.
+//! What is kept per origin, or per scope of the user's: found without allocating, bounded, behind
+//! one short lock.
 
 use std::{
     fmt,
@@ -11,14 +12,16 @@ use lru::LruCache;
 use reqwest::{Request, Url};
 
 use crate::policy::defaults;
+use crate::request::origin::Origin;
 
-/// Seeded once per process: keys mean the same to every budget and cool-down, and nobody outside can choose two that collide.
+/// Seeded once per process: keys mean the same to every budget and cool-down, and nobody outside
+/// can choose two that collide.
 static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// Whose budget or cool-down a request falls under. Requests with equal keys share it.
 ///
-/// It keeps 64 bits of a hash and nothing of what was hashed, so a tenant's name or an API token may be part of it without ever being
-/// held or printed. Means nothing outside of this process.
+/// It keeps 64 bits of a hash and nothing of what was hashed, so a tenant's name or an API token
+/// may be part of it without ever being held or printed. Means nothing outside of this process.
 ///
 /// # Examples
 /// ```
@@ -52,34 +55,64 @@ impl fmt::Debug for ScopeKey {
     }
 }
 
-/// How requests are told apart: by origin, unless the user has a function for it.
+/// How requests are told apart.
 #[derive(Clone, Default)]
-pub(crate) struct Scoping(Option<Arc<ScopeOf>>);
+pub(crate) enum Scoping {
+    #[default]
+    ByOrigin,
+    By(Arc<ScopeOf>),
+    NamedBy(Arc<NameOf>),
+}
 
-type ScopeOf = dyn Fn(&Request) -> ScopeKey + Send + Sync;
+pub(crate) type ScopeOf = dyn Fn(&Request) -> ScopeKey + Send + Sync;
+pub(crate) type NameOf = dyn Fn(&Request) -> String + Send + Sync;
 
 impl Scoping {
-    pub(crate) fn by(scope: impl Fn(&Request) -> ScopeKey + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(scope)))
-    }
-
     pub(crate) fn scope(&self, request: &Request) -> Scope {
         let origin = ScopeKey::origin(request.url());
-        Scope { key: self.0.as_ref().map_or(origin, |scope| scope(request)), origin }
+        match self {
+            Self::ByOrigin => Scope { key: origin, origin, name: None },
+            Self::By(scope) => Scope { key: scope(request), origin, name: None },
+            Self::NamedBy(name) => {
+                let name = name(request);
+                Scope { key: ScopeKey::of(name.as_str()), origin, name: Some(name) }
+            }
+        }
+    }
+
+    /// The scope that other processes call by this name.
+    pub(crate) fn scope_named(&self, name: &str) -> Option<ScopeKey> {
+        match self {
+            Self::ByOrigin => Url::parse(name).ok().filter(Url::has_host).map(|url| ScopeKey::origin(&url)),
+            Self::By(_) => None,
+            Self::NamedBy(_) => Some(ScopeKey::of(name)),
+        }
+    }
+
+    /// What other processes call the scope of what a server at this URL said; `None` where it has
+    /// no name.
+    pub(crate) fn name(&self, scope: &Scope, url: &Url) -> Option<String> {
+        match self {
+            Self::ByOrigin => Some(Origin::of(url).to_string()),
+            Self::By(_) => None,
+            Self::NamedBy(_) => scope.name.clone(),
+        }
     }
 }
 
 /// What a request falls under.
-#[derive(Clone, Copy)]
 pub(crate) struct Scope {
     pub(crate) key: ScopeKey,
     origin: ScopeKey,
+    /// What a function of the user's calls it.
+    name: Option<String>,
 }
 
 impl Scope {
-    /// What the request falls under at a server that may not be the one it was first sent to. Of other servers, only those that
-    /// are told apart by origin are known: a function of the user's has not seen the request that a redirect made.
-    pub(crate) fn at(self, url: &Url) -> Option<ScopeKey> {
+    /// What the request falls under at a server that may not be the one it was first sent to. Of
+    /// other servers, only those that are told apart by origin are known: a function of the user's
+    /// has not seen the request that a redirect made.
+    pub(crate) fn at(&self, url: &Url) -> Option<ScopeKey> {
         let origin = ScopeKey::origin(url);
         if origin == self.origin { Some(self.key) } else { (self.key == self.origin).then_some(origin) }
     }
@@ -88,7 +121,8 @@ impl Scope {
 /// The scopes and their values, those used longest ago first.
 pub(crate) type IdleFirst<'a, V> = Rev<lru::Iter<'a, ScopeKey, V>>;
 
-/// One value per scope, for a bounded number of scopes. Whoever fills it says what may be forgotten for a newcomer.
+/// One value per scope, for a bounded number of scopes. Whoever fills it says what may be forgotten
+/// for a newcomer.
 pub(crate) struct Scopes<V>(Mutex<LruCache<ScopeKey, V>>);
 
 impl<V> Scopes<V> {
@@ -98,8 +132,9 @@ impl<V> Scopes<V> {
 
     /// Works on the value of a scope, made fresh if there is none. The work is short: others wait.
     ///
-    /// Once all places are taken, `room` names the scope that a newcomer replaces. It sees all of them, those used longest
-    /// ago first. Where it names none, the newcomer gets no place, and the work no value.
+    /// Once all places are taken, `room` names the scope that a newcomer replaces. It sees all of
+    /// them, those used longest ago first. Where it names none, the newcomer gets no place, and the
+    /// work no value.
     pub(crate) fn enter<R>(
         &self,
         key: ScopeKey,
@@ -137,7 +172,8 @@ impl<V> Scopes<V> {
         self.lock().len()
     }
 
-    /// A panic elsewhere leaves numbers behind that are at worst one step old: no reason to panic here as well.
+    /// A panic elsewhere leaves numbers behind that are at worst one step old: no reason to panic
+    /// here as well.
     fn lock(&self) -> MutexGuard<'_, LruCache<ScopeKey, V>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -165,8 +201,22 @@ mod tests {
         let (same, other) = ("https://one.example/b".parse().unwrap(), "https://other.example/".parse().unwrap());
         let by_origin = Scoping::default().scope(&request);
         assert_eq!((by_origin.at(&same), by_origin.at(&other)), (Some(ScopeKey::origin(&same)), Some(ScopeKey::origin(&other))));
-        let by_tenant = Scoping::by(|_| ScopeKey::of("tenant")).scope(&request);
+        let by_tenant = Scoping::By(Arc::new(|_| ScopeKey::of("tenant"))).scope(&request);
         assert_eq!((by_tenant.at(&same), by_tenant.at(&other)), (Some(ScopeKey::of("tenant")), None));
+    }
+
+    #[test]
+    fn an_origin_is_named_so_that_another_process_finds_it_again() {
+        let scoping = Scoping::default();
+        for url in ["https://api.example/a?b", "http://[::1]:8080/", "https://user:secret@API.example:443/"] {
+            let request = Request::new(reqwest::Method::GET, url.parse().unwrap());
+            let scope = scoping.scope(&request);
+            let name = scoping.name(&scope, request.url()).unwrap();
+            assert_eq!(scoping.scope_named(&name), Some(scope.key), "{name}");
+        }
+        for nonsense in ["", "api.example", "data:,", "https://", "\0"] {
+            assert_eq!(scoping.scope_named(nonsense), None, "{nonsense:?}");
+        }
     }
 
     #[test]

@@ -77,6 +77,7 @@ fn the_defaults_table_is_that_of_the_constants() {
     );
     assert_eq!(value("budget per origin"), share);
     assert_eq!(value("longest wait that is shared"), format!("{} h", defaults::MOST_SHARED_WAIT.as_secs() / 3600));
+    assert_eq!(value("longest wait that is heard of another process"), format!("{} s", defaults::MOST_HEARD.as_secs()));
     assert_eq!(RetryPolicy::DEFAULT.attempts(), defaults::ATTEMPTS);
 }
 

@@ -1,8 +1,9 @@
 //! What a fleet gets from budgets that know nothing of each other.
 //!
-//! Some number of processes share the same traffic, 40 operations a second in all. Each has a budget of its own: shares of the traffic
-//! add up to the same share of all of it, reserves add up to as many reserves as there are processes. Once everything fails, once one
-//! attempt in a hundred does.
+//! Some number of processes share the same traffic, 40 operations a second in all. Each has a
+//! budget of its own: shares of the traffic add up to the same share of all of it, reserves add up
+//! to as many reserves as there are processes. Once everything fails, once one attempt in a hundred
+//! does.
 
 use std::time::Duration;
 
@@ -27,7 +28,8 @@ pub(crate) enum Budget {
     Fleet,
     /// As `Fleet`, and what was saved can be spent for a minute.
     FleetMinute,
-    /// One bucket that all processes pay from, as if asking it cost nothing: what sharing could reach at best.
+    /// One bucket that all processes pay from, as if asking it cost nothing: what sharing could
+    /// reach at best.
     Shared,
 }
 

@@ -13,7 +13,7 @@ impl Run<'_> {
     /// # Errors
     /// The wait, and the limit before which it would not end.
     pub(super) async fn cool_down(&self, sends: HoldsBack) -> Result<(), HeldBack> {
-        let Some(place) = self.plan.cooldown else { return Ok(()) };
+        let Some(place) = &self.plan.cooldown else { return Ok(()) };
         while let Some(wait) = place.wait(sends, Instant::now()) {
             let wait = wait.with_elapsed(self.started.elapsed()).with_time_left(self.sending_until.time_left()).with_draw(self.plan.draw());
             let until = self.plan.policy.hold_back(&wait).and_then(|pause| reach(Instant::now(), pause));
@@ -25,14 +25,14 @@ impl Run<'_> {
     /// Tells the others of its scope what this operation was told, as far as it concerns them.
     pub(super) fn share(&self, attempt: &Attempt, hint: Duration) {
         let concerns_others = self.plan.policy.concerns_others(attempt.facts.signal);
-        if let (true, Some(place)) = (concerns_others, self.plan.cooldown) {
+        if let (true, Some(place)) = (concerns_others, &self.plan.cooldown) {
             place.note(attempt.answered_by().unwrap_or(&self.url), attempt.facts.ended, hint);
         }
     }
 
     /// The same for what the answer to a question asks for.
     pub(super) fn share_wait(&self, attempt: &Attempt, wait: Duration) {
-        if let Some(place) = self.plan.cooldown {
+        if let Some(place) = &self.plan.cooldown {
             place.note(&self.url, attempt.waits_from, wait);
         }
     }

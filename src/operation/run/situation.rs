@@ -31,7 +31,7 @@ impl Run<'_> {
 
     /// The longer of what the server asked of this operation and what it asked of the others.
     pub(super) fn asked_wait(&self, attempt: &Attempt) -> Option<Result<Duration, InvalidHint>> {
-        let shared = self.plan.cooldown.and_then(|place| place.wait(HoldsBack::Resends, attempt.waits_from)).map(|wait| wait.left);
+        let shared = self.plan.cooldown.as_ref().and_then(|place| place.wait(HoldsBack::Resends, attempt.waits_from)).map(|wait| wait.left);
         match (attempt.facts.hint, shared) {
             (Some(Ok(own)), Some(shared)) => Some(Ok(own.max(shared))),
             (None, Some(shared)) => Some(Ok(shared)),
