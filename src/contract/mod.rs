@@ -6,4 +6,5 @@ pub(crate) mod hints;
 pub(crate) mod path_template;
 pub mod presets;
 pub(crate) mod probe;
+pub(crate) mod spelling;
 pub(crate) mod status_url;

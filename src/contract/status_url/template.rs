@@ -2,10 +2,9 @@
 
 use std::{error::Error, fmt};
 
-use matchit::Router;
 use reqwest::Url;
 
-use crate::contract::{path_template, probe::Operation};
+use crate::contract::{path_template::PathTemplate, probe::Operation, spelling};
 
 /// A status URL that cannot be used: neither a path nor an `http` or `https` URL, a fragment, or a parameter that nothing fills.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +25,7 @@ pub(super) struct Template {
     path: Vec<Piece>,
     query: Option<Vec<Piece>>,
     /// Where parameters come from.
-    operation: Option<Router<()>>,
+    operation: Option<PathTemplate>,
 }
 
 enum Piece {
@@ -43,12 +42,7 @@ impl Template {
 
     fn read(template: &str, operation: Option<&str>) -> Option<Self> {
         let operation = match operation {
-            Some(path) => {
-                let mut router = Router::new();
-                let path = path_template::canonical_template(path)?;
-                router.insert(&path, ()).ok()?;
-                Some((path, router))
-            }
+            Some(path) => Some(PathTemplate::parse(path).ok()?),
             None => None,
         };
         let start = if template.starts_with('/') { 0 } else { template.find("://")? + "://".len() };
@@ -60,10 +54,7 @@ impl Template {
             "" => None,
             origin => Some(Url::parse(origin).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?),
         };
-        let known = |name: &str| {
-            let in_path = |(path, _): &(String, _)| path.contains(&format!("{{{name}}}")) || path.contains(&format!("{{*{name}}}"));
-            name == Self::KEY || operation.as_ref().is_some_and(in_path)
-        };
+        let known = |name: &str| name == Self::KEY || operation.as_ref().is_some_and(|path| path.has_parameter(name));
         let (path, query) = match local.split_once('?') {
             Some((path, query)) => (path, Some(pieces(query, known)?)),
             None => (local, None),
@@ -75,19 +66,19 @@ impl Template {
         if url.path() != sample {
             return None;
         }
-        Some(Self { origin, path, query, operation: operation.map(|(_, router)| router) })
+        Some(Self { origin, path, query, operation })
     }
 
     pub(super) fn fill(&self, operation: &Operation<'_>) -> Option<Url> {
-        let own_path = path_template::canonical(operation.url().path());
+        let own_path = spelling::canonical(operation.url().path());
         let parameters = match &self.operation {
-            Some(router) => Some(router.at(&own_path).ok()?.params),
-            None => None,
+            Some(template) => template.captures(&own_path)?,
+            None => Vec::new(),
         };
-        let value = |name: &str| match parameters.as_ref().and_then(|parameters| parameters.get(name)) {
+        let value = |name: &str| match parameters.iter().find(|(of, _)| *of == name) {
             // Out of a path, so it is spelled for one.
-            Some(value) => Some(value.to_owned()),
-            None => operation.key().map(|key| path_template::encode(key.as_str())),
+            Some((_, value)) => Some((*value).to_owned()),
+            None => operation.key().map(|key| spelling::encode(key.as_str())),
         };
         let path = join(&self.path, value)?;
         let mut url = self.origin.clone().unwrap_or_else(|| operation.url().clone());
@@ -98,7 +89,7 @@ impl Template {
         }
         let query = match &self.query {
             // `&`, `=` and `+` mean nothing in a path and a lot in a query.
-            Some(query) => Some(join(query, |name| value(name).map(|value| path_template::encode_path_value(&value)))?),
+            Some(query) => Some(join(query, |name| value(name).map(|value| spelling::encode_path_value(&value)))?),
             None => None,
         };
         url.set_query(query.as_deref());
@@ -114,14 +105,14 @@ fn pieces(template: &str, known: impl Fn(&str) -> bool) -> Option<Vec<Piece>> {
         if !known(name) || text.contains('}') {
             return None;
         }
-        pieces.push(Piece::Text(path_template::canonical(text).into_owned()));
+        pieces.push(Piece::Text(spelling::canonical(text).into_owned()));
         pieces.push(Piece::Parameter(name.to_owned()));
         rest = after;
     }
     if rest.contains('}') {
         return None;
     }
-    pieces.push(Piece::Text(path_template::canonical(rest).into_owned()));
+    pieces.push(Piece::Text(spelling::canonical(rest).into_owned()));
     Some(pieces)
 }
 

@@ -95,7 +95,7 @@ impl EndpointCatalog {
         let located = |error: CatalogError| {
             let name = match &error {
                 CatalogError::Origin => ".origin",
-                CatalogError::Path { .. } => ".path",
+                CatalogError::Path { .. } | CatalogError::ForeignParameter { .. } => ".path",
                 CatalogError::Overlap { .. } | CatalogError::File(_) => "",
             };
             refuse(name, &error.to_string())
