@@ -6,8 +6,6 @@
 //!
 //! [draft]: https://www.ietf.org/archive/id/draft-ietf-httpapi-idempotency-key-header-07.txt
 
-mod structured;
-
 use std::{
     fmt,
     hash::{Hash, Hasher},
@@ -18,6 +16,8 @@ use std::{
 };
 
 use http::{HeaderMap, HeaderValue, StatusCode, header::HeaderName};
+
+use super::structured;
 
 /// Names one operation, so that the server recognises a second copy of it. Cheap to clone.
 ///
