@@ -150,7 +150,7 @@ fn main() {
     }
 
     println!("\nµs a row");
-    for size in [1_000, 10_000] {
+    for size in [1_000, 10_000, 100_000] {
         let rows = numbered(size, |n| Row::post(format!("/v1/thing{n}/{{id}}/note"), Endpoint::read()));
         let (_, in_code) = timed(|| built(rows));
         let mut toml = String::new();
