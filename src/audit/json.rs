@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 use super::{Audit, AuditRow, Severity, words::effect};
 
 impl Audit {
-    /// The audit as JSON: `{"endpoints": [..], "errors": 0, "warnings": 0}`, durations in
-    /// milliseconds.
+    /// The audit as JSON: `{"endpoints": [..], "longest_lookup": 5, "errors": 0, "warnings": 0}`,
+    /// durations in milliseconds.
     #[must_use]
     pub fn to_json(&self) -> String {
         let rows: Vec<_> = self.rows.iter().map(AuditRow::to_json).collect();
         let json = json!({
             "endpoints": rows,
+            "longest_lookup": self.longest_lookup,
             "errors": self.count(Severity::Error),
             "warnings": self.count(Severity::Warning),
         });

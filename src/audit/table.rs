@@ -7,6 +7,9 @@ use super::{
     words::{counted, effect},
 };
 
+/// Beyond this many steps, more than a microsecond, somebody should know what finding a row may cost.
+const LONG_LOOKUP: usize = 64;
+
 const HEAD: [&str; 5] = ["endpoint", "effect", "harmless because", "allowed", "result unknown"];
 
 /// The table, then the findings, then their number.
@@ -29,6 +32,9 @@ impl fmt::Display for Audit {
         writeln!(f)?;
         for (row, finding) in self.findings() {
             writeln!(f, "{}: {}: {}", finding.severity, row.route, finding.message)?;
+        }
+        if self.longest_lookup > LONG_LOOKUP {
+            writeln!(f, "finding a row takes up to {} steps: many templates may match one path", self.longest_lookup)?;
         }
         let (errors, warnings) = (self.count(Severity::Error), self.count(Severity::Warning));
         write!(f, "{}, {}, {}", counted(self.rows.len(), "endpoint"), counted(errors, "error"), counted(warnings, "warning"))

@@ -1,15 +1,16 @@
 //! Waits and vetoes in fields other than `Retry-After`: vendors' own and drafts. Each is read only where the user asks for it.
 //!
-//! All of it lives here, outside the policy engine, because the `RateLimit` field is a structured field and the engine takes no parser
-//! along. Like the engine's own [`Hint`] it knows no clock, and it never decides *whether* anything is sent again: a server that says
+//! Like the engine's own [`Hint`] it knows no clock, and it never decides *whether* anything is sent again: a server that says
 //! "retry" has not said that the first try did nothing.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::{HeaderMap, header::AGE};
-use sfv::{BareItem, Item, List, ListEntry, Parser};
 
-use crate::policy::{Hint, InvalidHint, SECOND, Veto, decimal, longest_of, server_time};
+use crate::{
+    contract::rate_limit,
+    policy::{Hint, InvalidHint, SECOND, Veto, decimal, longest_of, server_time},
+};
 
 /// Which fields of an answer are read as a wait or a veto. `Copy`, `const`.
 ///
@@ -96,7 +97,7 @@ impl HintSources {
         exact
             .map(Ok)
             .or_else(|| Hint::parse(headers, received))
-            .or_else(|| quota(Self::RATE_LIMIT, rate_limit).map(Ok))
+            .or_else(|| quota(Self::RATE_LIMIT, |headers, _| rate_limit::wait(headers)).map(Ok))
             .or_else(|| quota(Self::RATE_LIMIT_RESET, rate_limit_reset).map(Ok))
     }
 
@@ -136,34 +137,6 @@ fn milliseconds(headers: &HeaderMap) -> Option<Duration> {
 fn longest(headers: &HeaderMap, field: &str, unit: Duration) -> Option<Duration> {
     let lines = headers.get_all(field).iter().map(|line| longest_of(line.as_bytes(), |text| decimal(text, unit)));
     lines.reduce(|longest, line| Some(longest?.max(line?))).flatten()
-}
-
-fn rate_limit(headers: &HeaderMap, _received: SystemTime) -> Option<Duration> {
-    let lines: Vec<_> = headers.get_all("ratelimit").iter().map(http::HeaderValue::as_bytes).collect();
-    let quotas: List = Parser::new(&lines.join(&b", "[..])).parse().ok()?;
-    let waits = quotas.iter().map(Quota::read).collect::<Option<Vec<_>>>()?;
-    waits.iter().filter(|quota| quota.remaining == 0).filter_map(|quota| quota.more_in).max()
-}
-
-/// One item of `RateLimit`: `"name";r=remaining;t=seconds`.
-struct Quota {
-    remaining: u64,
-    more_in: Option<Duration>,
-}
-
-impl Quota {
-    /// `None` where the item breaks the field's definition, which makes the whole field malformed.
-    fn read(entry: &ListEntry) -> Option<Self> {
-        let ListEntry::Item(Item { bare_item: BareItem::String(_), params }) = entry else { return None };
-        let number = |key| params.get(key).map(|value: &BareItem| value.as_integer().and_then(|number| u64::try_from(number).ok()));
-        Some(Self {
-            remaining: number("r")??,
-            more_in: match number("t") {
-                Some(seconds) => Some(Duration::from_secs(seconds?)),
-                None => None,
-            },
-        })
-    }
 }
 
 fn rate_limit_reset(headers: &HeaderMap, received: SystemTime) -> Option<Duration> {

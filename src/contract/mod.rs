@@ -6,4 +6,6 @@ pub(crate) mod hints;
 pub(crate) mod path_template;
 pub mod presets;
 pub(crate) mod probe;
+mod rate_limit;
+pub(crate) mod spelling;
 pub(crate) mod status_url;

@@ -1,138 +1,238 @@
-//! One spelling for paths that mean the same (RFC 3986 §6.2.2), for templates and requests alike.
+//! Path templates: `/orders/{id}`, `/orders/{id}:cancel`, `/files/{*path}`.
 
-use std::{borrow::Cow, fmt::Write as _};
+use std::borrow::Cow;
 
-/// The one spelling of a path: unreserved characters as they are, everything else that a path may not hold percent-encoded, with capitals.
-pub(crate) fn canonical(path: &str) -> Cow<'_, str> {
-    if path.bytes().all(stands_for_itself) {
-        return Cow::Borrowed(path);
-    }
-    let mut spelled = String::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        rest = match escape(rest) {
-            Some((escaped, after)) => {
-                push(&mut spelled, escaped, is_unreserved(escaped));
-                after
-            }
-            None => {
-                push(&mut spelled, byte, stands_for_itself(byte) || byte == b'%');
-                after
-            }
-        };
-    }
-    Cow::Owned(spelled)
+use crate::contract::spelling::canonical;
+
+/// A path with gaps, its literal parts in their [one spelling](canonical).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PathTemplate {
+    segments: Vec<Segment>,
 }
 
-/// A template with its literal parts in their one spelling. `None`: it is no absolute path, or its braces do not match.
-pub(crate) fn canonical_template(template: &str) -> Option<String> {
-    if !template.starts_with('/') || template.contains(['?', '#']) {
-        return None;
+/// What stands between two slashes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Segment {
+    Literal(String),
+    /// Stands for at least one character, with these texts before and behind it.
+    Parameter {
+        before: String,
+        name: String,
+        behind: String,
+    },
+    /// Stands for everything that is left, at least one character, with this text before it.
+    Rest {
+        before: String,
+        name: String,
+    },
+}
+
+/// Why a text is no template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum InvalidTemplate {
+    /// No absolute path, braces that do not match, a parameter without a name, two in a segment, a
+    /// catch-all before the end, or more than [`MOST_SEGMENTS`](PathTemplate::MOST_SEGMENTS).
+    Unreadable,
+    /// A segment is a parameter in the spelling of other routers, which would match nothing here.
+    Foreign {
+        /// The same in ours.
+        instead: String,
+    },
+}
+
+impl PathTemplate {
+    /// More than any URL has; a look-up goes down one call for each.
+    pub(crate) const MOST_SEGMENTS: usize = 128;
+
+    pub(crate) fn parse(text: &str) -> Result<Self, InvalidTemplate> {
+        let path = text.strip_prefix('/').filter(|path| !path.contains(['?', '#'])).ok_or(InvalidTemplate::Unreadable)?;
+        let segments = path.split('/').map(Segment::parse).collect::<Result<Vec<_>, _>>()?;
+        let catch_all = segments.iter().position(|segment| matches!(segment, Segment::Rest { .. }));
+        if segments.len() > Self::MOST_SEGMENTS || catch_all.is_some_and(|place| place + 1 < segments.len()) {
+            return Err(InvalidTemplate::Unreadable);
+        }
+        Ok(Self { segments })
     }
-    let mut spelled = String::with_capacity(template.len());
-    let mut rest = template;
-    while let Some(brace) = rest.find(['{', '}']) {
-        let (literal, tail) = rest.split_at(brace);
-        spelled.push_str(&canonical(literal));
+
+    pub(crate) fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    pub(crate) fn has_parameter(&self, name: &str) -> bool {
+        self.segments.iter().any(|segment| segment.name() == Some(name))
+    }
+
+    /// The parameters of a path in its one spelling; `None` where the path is another one.
+    pub(crate) fn captures<'a>(&'a self, path: &'a str) -> Option<Vec<(&'a str, &'a str)>> {
+        let mut captures = Vec::new();
+        let mut left = path.strip_prefix('/');
+        for segment in &self.segments {
+            let text = left?;
+            let (here, after) = first_segment(text);
+            let (value, after) = match segment {
+                Segment::Literal(literal) => {
+                    if literal != here {
+                        return None;
+                    }
+                    left = after;
+                    continue;
+                }
+                Segment::Parameter { before, behind, .. } => (here.strip_prefix(before.as_str())?.strip_suffix(behind.as_str())?, after),
+                Segment::Rest { before, .. } => (text.strip_prefix(before.as_str())?, None),
+            };
+            if value.is_empty() {
+                return None;
+            }
+            captures.extend(segment.name().map(|name| (name, value)));
+            left = after;
+        }
+        left.is_none().then_some(captures)
+    }
+}
+
+/// The first segment of a path without its leading slash, and the path behind it.
+pub(crate) fn first_segment(path: &str) -> (&str, Option<&str>) {
+    match path.bytes().position(|byte| byte == b'/') {
+        Some(end) => (path.get(..end).unwrap_or_default(), path.get(end + 1..)),
+        None => (path, None),
+    }
+}
+
+impl Segment {
+    fn parse(text: &str) -> Result<Self, InvalidTemplate> {
+        if let Some(instead) = foreign(text) {
+            return Err(InvalidTemplate::Foreign { instead });
+        }
+        Self::read(text).ok_or(InvalidTemplate::Unreadable)
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let (before, parameter) = literal(text)?;
+        let Some((name, behind)) = parameter else { return Some(Self::Literal(before)) };
+        let (behind, another) = literal(behind)?;
+        let (catch_all, name) = name.strip_prefix('*').map_or((false, name), |name| (true, name));
+        if another.is_some() || name.is_empty() || name.contains(['*', '{']) || (catch_all && !behind.is_empty()) {
+            return None;
+        }
+        let name = name.to_owned();
+        Some(if catch_all { Self::Rest { before, name } } else { Self::Parameter { before, name, behind } })
+    }
+
+    fn name(&self) -> Option<&str> {
+        match self {
+            Self::Literal(_) => None,
+            Self::Parameter { name, .. } | Self::Rest { name, .. } => Some(name),
+        }
+    }
+}
+
+/// The literal text up to the first parameter, then that parameter's name and what stands behind
+/// it. `{{` and `}}` are braces.
+fn literal(text: &str) -> Option<(String, Option<(&str, &str)>)> {
+    let mut unescaped = Cow::Borrowed("");
+    let mut rest = text;
+    loop {
+        let (plain, tail) = rest.split_at(rest.find(['{', '}']).unwrap_or(rest.len()));
+        unescaped += plain;
         rest = if let Some(after) = tail.strip_prefix("{{") {
-            spelled.push_str("%7B");
+            unescaped += "{";
             after
         } else if let Some(after) = tail.strip_prefix("}}") {
-            spelled.push_str("%7D");
+            unescaped += "}";
             after
         } else {
-            let (name, after) = tail.strip_prefix('{')?.split_once('}')?;
-            let _ = write!(spelled, "{{{name}}}"); // writing to a string cannot fail
-            after
+            let parameter = match tail.strip_prefix('{') {
+                Some(parameter) => Some(parameter.split_once('}')?),
+                None if tail.is_empty() => None,
+                None => return None,
+            };
+            return Some((canonical(&unescaped).into_owned(), parameter));
         };
     }
-    spelled.push_str(&canonical(rest));
-    Some(spelled)
 }
 
-/// Spells a value so that it stands for itself in any part of a URL.
-pub(crate) fn encode(value: &str) -> String {
-    let mut spelled = String::with_capacity(value.len());
-    for byte in value.bytes() {
-        push(&mut spelled, byte, is_unreserved(byte));
+/// `*`, `**` and `*rest`, `:id`, `<id>`: ours for the parameters of other routers.
+fn foreign(segment: &str) -> Option<String> {
+    let is_name = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if let Some(name) = segment.strip_prefix('*') {
+        let name = name.trim_start_matches('*');
+        return (name.is_empty() || is_name(name)).then(|| format!("{{*{}}}", if name.is_empty() { "rest" } else { name }));
     }
-    spelled
-}
-
-/// Spells a piece of a path so that it stands for itself in a query too.
-pub(crate) fn encode_path_value(value: &str) -> String {
-    let mut spelled = String::with_capacity(value.len());
-    for byte in value.bytes() {
-        push(&mut spelled, byte, is_unreserved(byte) || byte == b'%');
-    }
-    spelled
-}
-
-fn push(spelled: &mut String, byte: u8, plain: bool) {
-    if plain {
-        spelled.push(char::from(byte));
-    } else {
-        let _ = write!(spelled, "%{byte:02X}"); // writing to a string cannot fail
-    }
-}
-
-/// Reads `%41`.
-fn escape(text: &[u8]) -> Option<(u8, &[u8])> {
-    let [b'%', high, low, after @ ..] = text else { return None };
-    Some((hex(*high)? << 4 | hex(*low)?, after))
-}
-
-const fn hex(digit: u8) -> Option<u8> {
-    match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        b'A'..=b'F' => Some(digit - b'A' + 10),
-        _ => None,
-    }
-}
-
-/// RFC 3986 §2.3.
-const fn is_unreserved(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
-}
-
-/// What a path may hold as it is (RFC 3986 §3.3).
-fn stands_for_itself(byte: u8) -> bool {
-    is_unreserved(byte) || b"/!$&'()*+,;=:@".contains(&byte)
+    let name = segment.strip_prefix(':').or_else(|| segment.strip_prefix('<')?.strip_suffix('>'))?;
+    is_name(name).then(|| format!("{{{name}}}"))
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use reqwest::Url;
 
-    use super::{canonical, canonical_template, encode};
+    use super::*;
+
+    fn captured<'a>(template: &'a PathTemplate, path: &'a str) -> Option<String> {
+        let pairs = template.captures(path)?;
+        Some(pairs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn a_template_takes_its_parameters_out_of_a_path() {
+        let cases = [
+            ("/", "/", Some("")),
+            ("/", "", None),
+            ("/", "//", None),
+            ("/orders", "/orders", Some("")),
+            ("/orders", "/orders/", None),
+            ("/orders/", "/orders/", Some("")),
+            ("/orders/{id}", "/orders/7", Some("id=7")),
+            ("/orders/{id}", "/orders/", None),
+            ("/orders/{id}", "/orders/7/items", None),
+            ("/orders/{id}/items/{item}", "/orders/7/items/8", Some("id=7 item=8")),
+            ("/orders/{id}:cancel", "/orders/7:cancel", Some("id=7")),
+            ("/orders/{id}:cancel", "/orders/:cancel", None),
+            ("/orders/{id}:cancel", "/orders/7:cancel:cancel", Some("id=7:cancel")),
+            ("/v{major}.x", "/v1.x", Some("major=1")),
+            ("/aa{b}aa", "/aaa", None),
+            ("/files/{*path}", "/files/a/b/", Some("path=a/b/")),
+            ("/files/{*path}", "/files//", Some("path=/")),
+            ("/files/{*path}", "/files/", None),
+            ("/files/v{*path}", "/files/v1/a", Some("path=1/a")),
+            ("/files/v{*path}", "/files/v", None),
+            ("/{{id}}", "/%7Bid%7D", Some("")),
+            ("/%6Frders/caf%c3%a9", "/orders/caf%C3%A9", Some("")),
+        ];
+        for (template, path, expected) in cases {
+            assert_eq!(captured(&PathTemplate::parse(template).unwrap(), path).as_deref(), expected, "{template} {path}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_template_is_refused() {
+        let texts =
+            ["", "orders", "/a?b", "/a#b", "/{", "/}", "/{a", "/a}", "/{}", "/{*}", "/{**a}", "/{a*}", "/{a/b}", "/{a}{b}", "/{a}x{b}"];
+        for text in texts.into_iter().chain(["/{*rest}/b", "/{*rest}b", "/{a{b}", "/{{a}", "/{*a}{*b}"]) {
+            assert_eq!(PathTemplate::parse(text), Err(InvalidTemplate::Unreadable), "{text}");
+        }
+        let deep = "/a".repeat(PathTemplate::MOST_SEGMENTS);
+        PathTemplate::parse(&deep).unwrap();
+        assert_eq!(PathTemplate::parse(&format!("{deep}/a")), Err(InvalidTemplate::Unreadable));
+    }
+
+    #[test]
+    fn a_parameter_in_the_spelling_of_another_router_is_told_in_ours() {
+        let cases = [("/*", "{*rest}"), ("/a/**", "{*rest}"), ("/a/*path", "{*path}"), ("/a/:id/b", "{id}"), ("/a/<id>", "{id}")];
+        for (text, instead) in cases {
+            assert_eq!(PathTemplate::parse(text), Err(InvalidTemplate::Foreign { instead: instead.to_owned() }), "{text}");
+        }
+        for text in ["/a*", "/{id}:cancel", "/a:b", "/:", "/*.js", "/{id}*", "/:{id}"] {
+            PathTemplate::parse(text).unwrap();
+        }
+    }
 
     proptest! {
         #[test]
-        fn a_path_has_one_spelling_and_keeps_its_meaning(path in "(/([a-z%{}A-F0-9~é: ]|\\PC){0,8}){1,4}") {
-            let spelled = canonical(&path).into_owned();
-            prop_assert_eq!(canonical(&spelled), spelled.as_str());
-            let Ok(url) = Url::parse("http://localhost") else { unreachable!() };
-            let mut url = url;
-            url.set_path(&path);
-            // What a URL makes of a path has the same spelling as the path, but for dots and backslashes, which lead elsewhere.
-            if !path.contains(['.', '\\']) && !path.to_ascii_lowercase().contains("%2e") && !path.contains(['?', '#']) {
-                prop_assert_eq!(canonical(url.path()), spelled.as_str());
+        fn no_text_breaks_the_reader(text in "/?([{}%*a-c/:<>]|\\PC){0,12}", path in "/?([a-c/%]|\\PC){0,12}") {
+            if let Ok(template) = PathTemplate::parse(&text) {
+                template.captures(&path);
             }
-        }
-
-        #[test]
-        fn no_template_breaks_the_reader(template in "/?([{}%*a-c/]|\\PC){0,12}") {
-            if let Some(spelled) = canonical_template(&template) {
-                prop_assert_eq!(canonical_template(&spelled), Some(spelled.clone()));
-                let _ = matchit::Router::new().insert(spelled, ());
-            }
-        }
-
-        #[test]
-        fn an_encoded_value_holds_nothing_that_a_url_reads(value in "\\PC{0,12}") {
-            prop_assert!(!encode(&value).contains(|c: char| !c.is_ascii_alphanumeric() && !"-._~%".contains(c)));
         }
     }
 }

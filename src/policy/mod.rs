@@ -34,6 +34,7 @@ mod shared_wait;
 mod signal;
 mod situation;
 mod statuses;
+pub(crate) mod structured;
 mod throttle;
 #[cfg(feature = "serde")]
 mod trace;

@@ -13,10 +13,19 @@ pub enum CatalogError {
     /// path, query and userinfo.
     Origin,
     /// The path template of this row cannot be read: it has to start with `/`, without query and
-    /// fragment, with at most one parameter in each segment and a catch-all only at its end.
+    /// fragment, with at most one parameter in each segment and a catch-all only at its end, and at
+    /// most 128 segments.
     Path {
         /// The row: methods, origin and path template.
         row: String,
+    },
+    /// A segment of the path template is spelled as a parameter of other routers: `*`, `*rest`,
+    /// `:id`, `<id>`. Here it would stand for itself, and the row would match nothing.
+    ForeignParameter {
+        /// The row: methods, origin and path template.
+        row: String,
+        /// What to write in place of the segment, such as `{*rest}`.
+        instead: String,
     },
     /// Two rows would claim the same request, and neither is more specific.
     Overlap {
@@ -36,6 +45,9 @@ impl fmt::Display for CatalogError {
             // The text itself may hold a password.
             Self::Origin => f.write_str("not an origin: a catalogue wants http(s)://host[:port] and nothing behind it"),
             Self::Path { row } => write!(f, "the path template cannot be read: {row}"),
+            Self::ForeignParameter { row, instead } => {
+                write!(f, "a segment of the path template would stand only for itself, write `/{instead}`: {row}")
+            }
             Self::Overlap { row, other } => write!(f, "two rows claim the same requests: {row} and {other}"),
             #[cfg(feature = "catalog-files")]
             Self::File(_) => f.write_str("the file is not a catalogue"),
@@ -46,7 +58,7 @@ impl fmt::Display for CatalogError {
 impl Error for CatalogError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Origin | Self::Path { .. } | Self::Overlap { .. } => None,
+            Self::Origin | Self::Path { .. } | Self::ForeignParameter { .. } | Self::Overlap { .. } => None,
             #[cfg(feature = "catalog-files")]
             Self::File(invalid) => Some(invalid),
         }

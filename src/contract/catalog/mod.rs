@@ -10,8 +10,10 @@ mod error;
 mod file;
 #[cfg(feature = "catalog-files")]
 mod invalid_file;
+mod routes;
 mod row;
 mod table;
+mod text_hash;
 
 use std::{fmt, sync::Arc};
 
@@ -26,7 +28,7 @@ pub use row::Row;
 pub(crate) use row::Listed;
 
 use crate::contract::endpoint::Endpoint;
-use table::Table;
+use table::{Table, origin_of};
 
 /// A table of endpoints: origin, methods and path template of a request lead to the [`Endpoint`]
 /// that marks it. Cheap to clone.
@@ -35,11 +37,14 @@ use table::Table;
 /// * Scheme, host and port must be equal; the port of the scheme may be written or left out.
 /// * The method must be one of the row's. A row for GET says nothing about HEAD.
 /// * The path is matched without its query. `{name}` stands for one segment or a part of one,
-///   `{*name}` for everything that is left; neither for nothing. `{{` and `}}` are braces. Where
-///   several templates match, the more specific one wins: `/orders/latest` before `/orders/{id}`.
-/// * Letters that needn't be percent-encoded (RFC 3986 §6.2.2) match in either spelling, all others
-///   only as they are: `/a%2Fb` is one segment. Nothing else is bent: `/orders/` is not `/orders`,
-///   and `/Orders` is not either.
+///   `{*name}` for everything that is left; neither for nothing. `{{` and `}}` are braces.
+/// * Where several templates match, the more specific one wins: `/orders/latest` before
+///   `/orders/{id}:cancel` before `/orders/{id}` before `/orders/{*rest}`. The first segment in
+///   which they differ decides: a literal goes before a parameter, that before a catch-all; of two
+///   parameters goes first the one with the longer text before it, then behind it. So `/{*rest}` is
+///   what is true of all other requests.
+/// * Letters that needn't be percent-encoded (RFC 3986 §6.2.2) match in either spelling, all others only as they are: `/a%2Fb` is one
+///   segment. Nothing else is bent: `/orders/` is not `/orders`, and `/Orders` is not either.
 ///
 /// A request without a row is decided as if there was no catalogue.
 ///
@@ -83,10 +88,10 @@ impl EndpointCatalog {
     /// claim the same request.
     pub fn with_rows(mut self, origin: &str, rows: impl IntoIterator<Item = Row>) -> Result<Self, CatalogError> {
         let url = parse_origin(origin).ok_or(CatalogError::Origin)?;
-        let origin = Arc::from(url.as_str().trim_end_matches('/'));
+        let origin: Arc<str> = Arc::from(origin_of(&url));
         let table = Arc::make_mut(&mut self.0);
         for row in rows {
-            table.add(&url, row.at(Arc::clone(&origin)))?;
+            table.add(row.at(Arc::clone(&origin)))?;
         }
         Ok(self)
     }
@@ -106,6 +111,10 @@ impl EndpointCatalog {
     /// The endpoint of the row that matches.
     pub(crate) fn find(&self, method: &Method, url: &Url) -> Option<Endpoint> {
         self.0.find(method, url).map(|row| row.endpoint.clone())
+    }
+
+    pub(crate) fn longest_lookup(&self) -> usize {
+        self.0.longest_lookup()
     }
 }
 

@@ -1,27 +1,22 @@
 //! Which row a request finds, and which rows cannot stand beside each other.
 
-use std::collections::HashMap;
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use http::Method;
-use matchit::{InsertError, Router};
 use reqwest::Url;
+use url::Position;
 
-use super::{error::CatalogError, row::Listed};
-use crate::contract::path_template;
+use super::{error::CatalogError, routes::Routes, row::Listed, text_hash::TextHash};
+use crate::contract::{
+    path_template::{InvalidTemplate, PathTemplate},
+    spelling,
+};
 
 #[derive(Clone, Default)]
 pub(super) struct Table {
     rows: Vec<Listed>,
-    /// By host: names are unique enough, and a lookup allocates nothing.
-    servers: HashMap<String, Vec<Server>>,
-}
-
-#[derive(Clone)]
-struct Server {
-    scheme: String,
-    port: Option<u16>,
-    /// Numbers of rows.
-    routes: Vec<(Method, Router<usize>)>,
+    /// By origin, as the rows spell it, and method.
+    routes: HashMap<Arc<str>, HashMap<Method, Routes, TextHash>, TextHash>,
 }
 
 impl Table {
@@ -31,27 +26,28 @@ impl Table {
 
     /// The row that matches.
     pub(super) fn find(&self, method: &Method, url: &Url) -> Option<&Listed> {
-        let servers = self.servers.get(url.host_str()?)?;
-        let server = servers.iter().find(|server| server.is_at(url))?;
-        let (_, router) = server.routes.iter().find(|(of, _)| of == method)?;
-        let path = path_template::canonical(url.path());
-        self.rows.get(*router.at(&path).ok()?.value)
+        let routes = self.routes.get(&*origin_of(url))?.get(method)?;
+        let path = spelling::canonical(url.path());
+        self.rows.get(routes.find(path.strip_prefix('/')?)?)
     }
 
-    pub(super) fn add(&mut self, url: &Url, row: Listed) -> Result<(), CatalogError> {
-        let template = path_template::canonical_template(&row.path).ok_or_else(|| CatalogError::Path { row: row.to_string() })?;
+    /// How many hash tables are asked at most to find the row of a request, whatever its URL.
+    pub(super) fn longest_lookup(&self) -> usize {
+        let routes = self.routes.values().flat_map(HashMap::values);
+        routes.map(|routes| 2 + routes.longest_lookup()).max().unwrap_or(0) // origin and method
+    }
+
+    pub(super) fn add(&mut self, row: Listed) -> Result<(), CatalogError> {
+        let template = PathTemplate::parse(&row.path).map_err(|invalid| match invalid {
+            InvalidTemplate::Unreadable => CatalogError::Path { row: row.to_string() },
+            InvalidTemplate::Foreign { instead } => CatalogError::ForeignParameter { row: row.to_string(), instead },
+        })?;
         let number = self.rows.len();
-        let servers = self.servers.entry(url.host_str().unwrap_or_default().to_owned()).or_default();
-        let server = Server::entry(servers, url);
+        let methods = self.routes.entry(Arc::clone(&row.origin)).or_default();
         for method in &row.methods {
-            match server.router(method).insert(&template, number) {
-                Ok(()) => {}
-                Err(InsertError::Conflict { .. }) => {
-                    let other = self.rows.iter().find(|other| claims(other, &row.origin, method, &template));
-                    let other = other.map_or_else(String::new, Listed::to_string);
-                    return Err(CatalogError::Overlap { row: row.to_string(), other });
-                }
-                Err(_) => return Err(CatalogError::Path { row: row.to_string() }),
+            if let Err(earlier) = methods.entry(method.clone()).or_default().insert(&template, number) {
+                let other = self.rows.get(earlier).map_or_else(String::new, Listed::to_string);
+                return Err(CatalogError::Overlap { row: row.to_string(), other });
             }
         }
         self.rows.push(row);
@@ -59,33 +55,11 @@ impl Table {
     }
 }
 
-impl Server {
-    fn entry<'a>(servers: &'a mut Vec<Self>, url: &Url) -> &'a mut Self {
-        let place = servers.iter().position(|server| server.is_at(url)).unwrap_or(servers.len());
-        if place == servers.len() {
-            servers.push(Self { scheme: url.scheme().to_owned(), port: url.port_or_known_default(), routes: Vec::new() });
-        }
-        &mut servers[place] // proof: just found or just pushed
+/// `https://api.example.com:8443`: the URL up to its path, without userinfo. A URL leaves out the
+/// port of its scheme.
+pub(super) fn origin_of(url: &Url) -> Cow<'_, str> {
+    if url.username().is_empty() && url.password().is_none() {
+        return Cow::Borrowed(&url[..Position::BeforePath]);
     }
-
-    fn is_at(&self, url: &Url) -> bool {
-        self.scheme == url.scheme() && self.port == url.port_or_known_default()
-    }
-
-    fn router(&mut self, method: &Method) -> &mut Router<usize> {
-        let place = self.routes.iter().position(|(of, _)| of == method).unwrap_or(self.routes.len());
-        if place == self.routes.len() {
-            self.routes.push((method.clone(), Router::new()));
-        }
-        &mut self.routes[place].1 // proof: as above
-    }
-}
-
-/// Whether a row and a template cannot stand in one table.
-fn claims(row: &Listed, origin: &str, method: &Method, template: &str) -> bool {
-    let mut alone = Router::new();
-    *row.origin == *origin
-        && row.methods.contains(method)
-        && path_template::canonical_template(&row.path).is_some_and(|own| alone.insert(own, ()).is_ok())
-        && matches!(alone.insert(template, ()), Err(InsertError::Conflict { .. }))
+    Cow::Owned(format!("{}://{}", url.scheme(), &url[Position::BeforeHost..Position::BeforePath]))
 }

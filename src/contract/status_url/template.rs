@@ -2,10 +2,9 @@
 
 use std::{error::Error, fmt};
 
-use matchit::Router;
 use reqwest::Url;
 
-use crate::contract::{path_template, probe::Operation};
+use crate::contract::{path_template::PathTemplate, probe::Operation, spelling};
 
 /// A status URL that cannot be used: neither a path nor an `http` or `https` URL, a fragment, or a
 /// parameter that nothing fills.
@@ -27,7 +26,7 @@ pub(super) struct Template {
     path: Vec<Piece>,
     query: Option<Vec<Piece>>,
     /// Where parameters come from.
-    operation: Option<Router<()>>,
+    operation: Option<PathTemplate>,
 }
 
 enum Piece {
@@ -45,12 +44,7 @@ impl Template {
 
     fn read(template: &str, operation: Option<&str>) -> Option<Self> {
         let operation = match operation {
-            Some(path) => {
-                let mut router = Router::new();
-                let path = path_template::canonical_template(path)?;
-                router.insert(&path, ()).ok()?;
-                Some((path, router))
-            }
+            Some(path) => Some(PathTemplate::parse(path).ok()?),
             None => None,
         };
         let start = if template.starts_with('/') { 0 } else { template.find("://")? + "://".len() };
@@ -62,10 +56,7 @@ impl Template {
             "" => None,
             origin => Some(Url::parse(origin).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?),
         };
-        let known = |name: &str| {
-            let in_path = |(path, _): &(String, _)| path.contains(&format!("{{{name}}}")) || path.contains(&format!("{{*{name}}}"));
-            name == Self::KEY || operation.as_ref().is_some_and(in_path)
-        };
+        let known = |name: &str| name == Self::KEY || operation.as_ref().is_some_and(|path| path.has_parameter(name));
         let (path, query) = match local.split_once('?') {
             Some((path, query)) => (path, Some(pieces(query, |name| name == Self::QUERY || known(name))?)),
             None => (local, None),
@@ -77,7 +68,7 @@ impl Template {
         if url.path() != sample {
             return None;
         }
-        Some(Self { origin, path, query, operation: operation.map(|(_, router)| router) })
+        Some(Self { origin, path, query, operation })
     }
 
     /// Whether it hands the operation's whole query on, if there is one.
@@ -87,15 +78,15 @@ impl Template {
     }
 
     pub(super) fn fill(&self, operation: &Operation<'_>) -> Option<Url> {
-        let own_path = path_template::canonical(operation.url().path());
+        let own_path = spelling::canonical(operation.url().path());
         let parameters = match &self.operation {
-            Some(router) => Some(router.at(&own_path).ok()?.params),
-            None => None,
+            Some(template) => template.captures(&own_path)?,
+            None => Vec::new(),
         };
-        let value = |name: &str| match parameters.as_ref().and_then(|parameters| parameters.get(name)) {
+        let value = |name: &str| match parameters.iter().find(|(of, _)| *of == name) {
             // Out of a path, so it is spelled for one.
-            Some(value) => Some(value.to_owned()),
-            None => operation.key().map(|key| path_template::encode(key.as_str())),
+            Some((_, value)) => Some((*value).to_owned()),
+            None => operation.key().map(|key| spelling::encode(key.as_str())),
         };
         let path = join(&self.path, value)?;
         let mut url = self.origin.clone().unwrap_or_else(|| operation.url().clone());
@@ -108,7 +99,7 @@ impl Template {
             // `&`, `=` and `+` mean nothing in a path and a lot in a query.
             Some(query) => Some(join(query, |name| match name {
                 Self::QUERY => Some(operation.url().query().unwrap_or_default().to_owned()),
-                name => value(name).map(|value| path_template::encode_path_value(&value)),
+                name => value(name).map(|value| spelling::encode_path_value(&value)),
             })?),
             // The operation's own query stays at its own origin.
             None if self.origin.is_none() => operation.url().query().map(ToOwned::to_owned),
@@ -127,14 +118,14 @@ fn pieces(template: &str, known: impl Fn(&str) -> bool) -> Option<Vec<Piece>> {
         if !known(name) || text.contains('}') {
             return None;
         }
-        pieces.push(Piece::Text(path_template::canonical(text).into_owned()));
+        pieces.push(Piece::Text(spelling::canonical(text).into_owned()));
         pieces.push(Piece::Parameter(name.to_owned()));
         rest = after;
     }
     if rest.contains('}') {
         return None;
     }
-    pieces.push(Piece::Text(path_template::canonical(rest).into_owned()));
+    pieces.push(Piece::Text(spelling::canonical(rest).into_owned()));
     Some(pieces)
 }
 

@@ -9,11 +9,8 @@ use std::{
 
 use http::{HeaderMap, HeaderValue, StatusCode, header::HeaderName};
 
-use super::{
-    structured,
-    value::{Flaw, IdempotencyKey, InvalidKey},
-};
-use crate::policy::defaults;
+use super::value::{Flaw, IdempotencyKey, InvalidKey};
+use crate::policy::{defaults, structured};
 
 /// What a server promises for an idempotency key: where it is sent, how it is spelled, how long it is remembered, what its answers mean.
 ///

@@ -8,7 +8,6 @@
 //! [draft]: https://www.ietf.org/archive/id/draft-ietf-httpapi-idempotency-key-header-07.txt
 
 mod contract;
-mod structured;
 mod value;
 
 pub use contract::{KeyAnswer, KeyContract, KeyFormat, KeyScope, KeySource, Replays};

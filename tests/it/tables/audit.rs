@@ -174,11 +174,28 @@ fn the_four_answers_stand_in_an_aligned_table() {
 }
 
 #[test]
+fn what_finding_a_row_may_cost_is_stated_where_it_is_much() {
+    let with = |paths: &[String]| {
+        let rows = paths.iter().map(|path| Row::get(path.clone(), Endpoint::read()));
+        EndpointCatalog::new().with_rows("https://api.example.com", rows).unwrap().audit()
+    };
+    let many: Vec<_> = (0..1_000).map(|n| format!("/things/{{id}}:do{n:03}")).collect();
+    let few = with(&many[..10]);
+    assert_eq!(few.longest_lookup(), with(&many).longest_lookup(), "it does not grow with the rows");
+    assert!(!few.to_string().contains("steps"), "{few}");
+
+    let both = (0..1 << 6).map(|bits| (0..6).map(|level| if bits >> level & 1 == 0 { "/a" } else { "/{p}" }).collect::<String>());
+    let table = with(&both.collect::<Vec<_>>()).to_string();
+    assert!(table.contains("finding a row takes up to 129 steps"), "{table}");
+}
+
+#[test]
 fn the_audit_can_be_read_by_programs() {
     let row = Row::post("/mails", Endpoint::unprotected_write().named("mail").with_deadline(Duration::from_millis(1_500)));
     let json: Value = serde_json::from_str(&audit(row).to_json()).unwrap();
     assert_eq!(json["errors"], 1);
     assert_eq!(json["warnings"], 2);
+    assert_eq!(json["longest_lookup"], 4);
     let endpoint = &json["endpoints"][0];
     assert_eq!(endpoint["route"], "POST https://api.example.com/mails");
     assert_eq!((&endpoint["name"], &endpoint["owner"]), (&Value::from("mail"), &Value::Null));

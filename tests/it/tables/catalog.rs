@@ -122,6 +122,39 @@ fn rows_that_claim_the_same_request_are_refused_by_name() {
     let _more_specific = one("/orders/{id}").with_row(API, Row::get("/orders/latest", Endpoint::read())).unwrap();
 }
 
+#[tokio::test]
+async fn the_more_specific_of_two_templates_wins_however_they_were_added() {
+    // Each before the one below it, for the request that stands beside.
+    let order = [
+        ("/orders/latest", "/orders/latest"),
+        ("/orders/latest:{verb}", "/orders/latest:cancel"),
+        ("/orders/{id}:cancel", "/orders/7:cancel"),
+        ("/orders/{id}", "/orders/7"),
+        ("/orders/x{*rest}", "/orders/xa/b"),
+        ("/orders/{*rest}", "/orders/7/items"),
+        ("/{collection}/7", "/invoices/7"),
+        ("/{*rest}", "/orders/"),
+    ];
+    let rows = || order.map(|(template, _)| Row::get(template, named(template)));
+    let forwards = EndpointCatalog::new().with_rows(API, rows()).unwrap();
+    let backwards = EndpointCatalog::new().with_rows(API, rows().into_iter().rev()).unwrap();
+    for (template, path) in order {
+        for catalog in [&forwards, &backwards] {
+            assert_eq!(row_of(catalog, Method::GET, &format!("{API}{path}")).await.as_deref(), Some(template), "{path}");
+        }
+    }
+}
+
+#[test]
+fn a_parameter_in_the_spelling_of_other_routers_is_refused_with_the_right_one() {
+    let cases =
+        [("/*", "/{*rest}"), ("/files/**", "/{*rest}"), ("/files/*path", "/{*path}"), ("/orders/:id/note", "/{id}"), ("/o/<id>", "/{id}")];
+    for (path, instead) in cases {
+        let error = EndpointCatalog::new().with_row(API, Row::get(path, Endpoint::read())).unwrap_err();
+        assert!(error.to_string().contains(&format!("write `{instead}`")) && error.to_string().contains(path), "{error}");
+    }
+}
+
 #[test]
 fn a_catalogue_that_was_refused_leaves_its_clones_alone() {
     let catalog = EndpointCatalog::new().with_row(API, Row::get("/a", Endpoint::read())).unwrap();

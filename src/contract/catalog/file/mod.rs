@@ -68,8 +68,8 @@ impl EndpointCatalog {
             InvalidFile::new(line_at(text, place), field(None, error.path()), error.inner().message())
         })?;
         file.endpoint.into_iter().enumerate().try_fold(Self::new(), |catalog, (number, entry)| {
-            let line = line_at(text, entry.span().start);
-            catalog.with_entry(entry.into_inner(), number, line)
+            let place = entry.span().start;
+            catalog.with_entry(entry.into_inner(), number, || line_at(text, place))
         })
     }
 
@@ -84,22 +84,22 @@ impl EndpointCatalog {
             .map_err(|error| InvalidFile::new(error.inner().line(), field(None, error.path()), &json_message(error.inner())))?;
         reader.end().map_err(|error| InvalidFile::new(error.line(), String::new(), &json_message(&error)))?;
         file.endpoint.into_iter().enumerate().try_fold(Self::new(), |catalog, (number, raw)| {
-            let line = line_at(text, (raw.get().as_ptr() as usize).saturating_sub(text.as_ptr() as usize));
+            let line = || line_at(text, (raw.get().as_ptr() as usize).saturating_sub(text.as_ptr() as usize));
             let mut reader = serde_json::Deserializer::from_str(raw.get());
             let entry = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
                 let within = error.inner().line().saturating_sub(1);
-                InvalidFile::new(line + within, field(Some(number), error.path()), &json_message(error.inner()))
+                InvalidFile::new(line() + within, field(Some(number), error.path()), &json_message(error.inner()))
             })?;
             catalog.with_entry(entry, number, line)
         })
     }
 
-    fn with_entry(self, entry: Entry, number: usize, line: usize) -> Result<Self, CatalogError> {
-        let refuse = |name: &str, message: &str| InvalidFile::new(line, format!("endpoint[{number}]{name}"), message);
+    fn with_entry(self, entry: Entry, number: usize, line: impl Fn() -> usize) -> Result<Self, CatalogError> {
+        let refuse = |name: &str, message: &str| InvalidFile::new(line(), format!("endpoint[{number}]{name}"), message);
         let located = |error: CatalogError| {
             let name = match &error {
                 CatalogError::Origin => ".origin",
-                CatalogError::Path { .. } => ".path",
+                CatalogError::Path { .. } | CatalogError::ForeignParameter { .. } => ".path",
                 CatalogError::Overlap { .. } | CatalogError::File(_) => "",
             };
             refuse(name, &error.to_string())
@@ -112,6 +112,7 @@ impl EndpointCatalog {
     }
 }
 
+/// Only for errors: it reads the text from its beginning.
 fn line_at(text: &str, place: usize) -> usize {
     text.bytes().take(place).filter(|byte| *byte == b'\n').count() + 1
 }

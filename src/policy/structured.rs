@@ -1,4 +1,4 @@
-//! One RFC 9651 String item, written and read: as much of structured fields as a key needs.
+//! RFC 9651 String items, written and read: as much of structured fields as a key needs.
 //!
 //! The readers take what is left of a field and give back what is left after them.
 
@@ -18,9 +18,31 @@ pub(super) fn serialise(text: &str) -> String {
 
 /// Reads a field that is one String item (§4.2). Parameters are read strictly and dropped.
 pub(super) fn parse(field: &[u8]) -> Option<String> {
-    let (text, rest) = string(after_spaces(field))?;
-    let rest = after_spaces(parameters(rest)?);
-    rest.is_empty().then_some(text)
+    let (text, rest) = item(after_spaces(field), |_, _| ())?;
+    after_spaces(rest).is_empty().then_some(text)
+}
+
+/// Reads a String item (§4.2.3) and hands on the name and the bare item of each parameter, as they
+/// were written; a parameter without a bare item has an empty one.
+pub(crate) fn item<'a>(field: &'a [u8], mut parameter: impl FnMut(&'a [u8], &'a [u8])) -> Option<(String, &'a [u8])> {
+    let (text, mut rest) = string(field)?;
+    // §4.2.3.2
+    while let [b';', named @ ..] = rest {
+        let named = after_spaces(named);
+        let behind = parameter_name(named)?;
+        let (value, after) = match behind {
+            [b'=', value @ ..] => (value, bare_item(value)?),
+            _ => (behind, behind),
+        };
+        parameter(up_to(behind, named), up_to(after, value));
+        rest = after;
+    }
+    Some((text, rest))
+}
+
+/// What a reader has taken of a field, by what it has left.
+fn up_to<'a>(rest: &[u8], field: &'a [u8]) -> &'a [u8] {
+    field.get(..field.len() - rest.len()).unwrap_or_default()
 }
 
 /// §4.2.5
@@ -38,18 +60,6 @@ fn string(field: &[u8]) -> Option<(String, &[u8])> {
         text.push(char::from(*character));
         rest = after;
     }
-}
-
-/// §4.2.3.2
-fn parameters(mut field: &[u8]) -> Option<&[u8]> {
-    while let [b';', rest @ ..] = field {
-        let rest = parameter_name(after_spaces(rest))?;
-        field = match rest {
-            [b'=', value @ ..] => bare_item(value)?,
-            _ => rest,
-        };
-    }
-    Some(field)
 }
 
 /// §4.2.3.3
@@ -124,7 +134,7 @@ fn digits(field: &[u8]) -> (usize, &[u8]) {
     (field.len() - rest.len(), rest)
 }
 
-fn after_spaces(field: &[u8]) -> &[u8] {
+pub(crate) fn after_spaces(field: &[u8]) -> &[u8] {
     after_all(field, |byte| byte == b' ')
 }
 
