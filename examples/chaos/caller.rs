@@ -21,8 +21,8 @@ pub(crate) struct Ended {
     pub(crate) how: How,
     /// How much later than its deadline each call ended, if it did.
     pub(crate) overshoots: Vec<Duration>,
-    /// Of the last call that had one.
-    pub(crate) report: Option<RetryReport>,
+    /// Of each call that had one: one that is dropped may have none.
+    pub(crate) reports: Vec<RetryReport>,
 }
 
 /// What the caller heard last.
@@ -44,7 +44,7 @@ impl How {
 
 /// Carries out one operation. Whatever the client does, this ends.
 pub(crate) async fn carry_out(member: &Member, plan: &Plan, journal: &Journal) -> anyhow::Result<Ended> {
-    let mut ended = Ended { how: How::Dropped, overshoots: Vec::new(), report: None };
+    let mut ended = Ended { how: How::Dropped, overshoots: Vec::new(), reports: Vec::new() };
     let mut key = None;
     for number in 0..=plan.carries_on {
         if number > 0 {
@@ -57,7 +57,7 @@ pub(crate) async fn carry_out(member: &Member, plan: &Plan, journal: &Journal) -
         member.purse.operation();
         let heard = timeout(plan.limit.map_or(ENDLESS, |limit| limit + LATEST_END), call.unless_dropped()).await;
         journal.ended(plan.seed);
-        ended.report = slot.take().or(ended.report);
+        ended.reports.extend(slot.take());
         let Ok(heard) = heard else {
             journal.breach(plan.seed, Breach::of(Promise::Ends, format!("call {number} has not ended")));
             break;

@@ -59,7 +59,7 @@ fn main() -> Result<ExitCode> {
         std::fs::write(out, &text).with_context(|| out.display().to_string())?;
     }
     upstream.stop();
-    for story in &outcome.tally.stories {
+    for story in outcome.tally.stories() {
         println!("{story}");
     }
     for gap in &gaps {

@@ -118,7 +118,7 @@ fn payload(class: Class, chance: &mut Chance) -> Payload {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}, {:?}", self.class.name(), self.name(), self.payload)?;
+        write!(f, "{}, {:?}", self.path(), self.payload)?;
         match self.limit {
             Some(limit) => write!(f, ", deadline {} ms by {:?}", limit.as_millis(), self.told_by)?,
             None => f.write_str(", no deadline")?,

@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// After so many broken promises a run has nothing more to say.
-const ENOUGH: u64 = 50;
+const ENOUGH: u64 = 200;
 
 /// What every operation needs.
 struct Stage {
@@ -124,10 +124,10 @@ async fn one(stage: Arc<Stage>, plan: Plan, permit: OwnedSemaphorePermit, places
     let record = stage.journal.close(seed).ok_or_else(|| anyhow!("an operation is missing in the journal"))?;
     let applied = stage.database.applied(seed);
     stage.database.forget(seed);
-    let breaches = judge(&record, applied, ended.report.as_ref());
+    let breaches = judge(&record, applied, &ended.reports);
     if stage.tells_all {
         let (road, wire) = (member.road, member.wire);
-        println!("{road:?} over {wire:?}: {}", tally::story(&record, ended.report.as_ref(), &breaches));
+        println!("{road:?} over {wire:?}: {}", tally::story(&record, &ended.reports, &breaches));
     }
     lock(&stage.tally).add(&record, applied, &ended, &breaches);
     drop(permit);

@@ -12,16 +12,16 @@ use crate::{
     promise::{Breach, Promise},
 };
 
-/// What is kept word for word of the operations that broke a promise.
-const KEPT: usize = 10;
+/// How many stories are kept of operations that broke the same promise.
+const KEPT: usize = 3;
 
 pub(crate) struct Tally {
     pub(crate) classes: BTreeMap<Class, Row>,
     /// How much later than their deadline calls ended, of those that did.
     pub(crate) overshoots: Histogram,
     pub(crate) broken: BTreeMap<Promise, u64>,
-    /// The first operations that broke a promise, each with its story.
-    pub(crate) stories: Vec<String>,
+    /// The first operations that broke it, each with its story.
+    stories: BTreeMap<Promise, Vec<String>>,
     pub(crate) worst_late: Duration,
 }
 
@@ -50,7 +50,7 @@ impl Tally {
             classes: BTreeMap::new(),
             overshoots: Histogram::new(),
             broken: BTreeMap::new(),
-            stories: Vec::new(),
+            stories: BTreeMap::new(),
             worst_late: Duration::ZERO,
         }
     }
@@ -81,27 +81,31 @@ impl Tally {
             let late = deadline.map_or(Duration::ZERO, |deadline| send.began.saturating_duration_since(deadline));
             self.worst_late = self.worst_late.max(late);
         }
-        if !breaches.is_empty() {
-            self.break_promises(breaches, || story(record, ended.report.as_ref(), breaches));
+        self.break_promises(breaches, || story(record, &ended.reports, breaches));
+    }
+
+    pub(crate) fn break_promises(&mut self, breaches: &[Breach], story: impl Fn() -> String) {
+        for (number, breach) in breaches.iter().enumerate() {
+            *self.broken.entry(breach.promise).or_default() += 1;
+            let kept = self.stories.entry(breach.promise).or_default();
+            let is_told = breaches[..number].iter().any(|told| told.promise == breach.promise);
+            if kept.len() < KEPT && !is_told {
+                kept.push(story());
+            }
         }
     }
 
-    pub(crate) fn break_promises(&mut self, breaches: &[Breach], story: impl FnOnce() -> String) {
-        for breach in breaches {
-            *self.broken.entry(breach.promise).or_default() += 1;
-        }
-        if self.stories.len() < KEPT {
-            self.stories.push(story());
-        }
+    /// What is told at the end. An operation that broke several promises may be told for each.
+    pub(crate) fn stories(&self) -> impl Iterator<Item = &String> {
+        self.stories.values().flatten()
     }
 }
 
-/// An operation as a person reads it: what was planned, what was seen, what the crate says.
-pub(crate) fn story(record: &Record, report: Option<&RetryReport>, breaches: &[Breach]) -> String {
+/// An operation as a person reads it: what was planned, what was seen, what the crate says about each call.
+pub(crate) fn story(record: &Record, reports: &[RetryReport], breaches: &[Breach]) -> String {
     let mut story = format!("{}\n{record}", record.plan);
-    match report {
-        Some(report) => story.push_str(&format!("{report}\n")),
-        None => story.push_str("  no report: the operation was dropped\n"),
+    for report in reports {
+        story.push_str(&format!("{report}\n"));
     }
     for Breach { promise, how } in breaches {
         story.push_str(&format!("  BROKEN  {promise}: {how}\n"));

@@ -17,10 +17,10 @@ use crate::{
 const COPIES_WAITED_FOR: usize = 10;
 
 /// Judges an operation that has ended, of which nothing can act any more.
-pub(crate) fn judge(record: &Record, applied: u64, report: Option<&RetryReport>) -> Vec<Breach> {
+pub(crate) fn judge(record: &Record, applied: u64, reports: &[RetryReport]) -> Vec<Breach> {
     let mut breaches = record.breaches.clone();
     breaches.extend(acted(record, applied));
-    breaches.extend(report.and_then(|report| unprocessed(record, applied, report)));
+    breaches.extend(reports.last().and_then(|last| unprocessed(record, applied, last)));
     breaches.extend(heads(record));
     for call in 0..record.calls.len() {
         breaches.extend(attempts(record, call));
