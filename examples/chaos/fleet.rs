@@ -32,10 +32,10 @@ pub(crate) enum Wire {
     TlsH2,
 }
 
-const ROADS: [Road; 5] = [Road::Paved, Road::PavedFollowing, Road::DropIn, Road::DropInFollowing, Road::DropInUnwitnessed];
-const WIRES: [Wire; 4] = [Wire::H1, Wire::H2, Wire::TlsH1, Wire::TlsH2];
+pub(crate) const ROADS: [Road; 5] = [Road::Paved, Road::PavedFollowing, Road::DropIn, Road::DropInFollowing, Road::DropInUnwitnessed];
+pub(crate) const WIRES: [Wire; 4] = [Wire::H1, Wire::H2, Wire::TlsH1, Wire::TlsH2];
 
-/// Whoever draws a member has to know how many there are.
+/// All members, road by road.
 pub(crate) const MEMBERS: usize = ROADS.len() * WIRES.len();
 
 /// One client and what stands around it.

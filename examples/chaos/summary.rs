@@ -3,7 +3,14 @@
 use std::{fmt, time::Duration};
 
 use crate::{
-    caller::How, fleet::MEMBERS, leftovers::Held, limits::CONCURRENCY, options::Options, promise::Promise, soak::Outcome, tally::Row,
+    caller::How,
+    fleet::{MEMBERS, ROADS, WIRES},
+    leftovers::Held,
+    limits::CONCURRENCY,
+    options::Options,
+    promise::Promise,
+    soak::Outcome,
+    tally::Row,
     upstream::Counts,
 };
 
@@ -35,13 +42,13 @@ impl Summary<'_> {
             gaps.push("the server was never restarted".to_owned());
         }
         for (class, row) in &tally.classes {
-            if row.how(How::Answered) * 4 < row.operations {
-                gaps.push(format!(
-                    "of the class {} only {} operations of {} were answered",
-                    class.name(),
-                    row.how(How::Answered),
-                    row.operations
-                ));
+            if row.how(How::Answered) * 20 < row.operations {
+                gaps.push(format!("of the class {} hardly an operation was answered", class.name()));
+            }
+        }
+        for (number, (operations, answered)) in tally.members.iter().enumerate() {
+            if answered * 20 < *operations {
+                gaps.push(format!("of client {number} hardly an operation was answered"));
             }
         }
         for how in How::ALL {
@@ -83,7 +90,15 @@ impl fmt::Display for Summary<'_> {
             )?;
         }
 
-        writeln!(f, "\n| {:<48} | broken |\n|{}|-------:|", "promise", "-".repeat(50))?;
+        write!(f, "\n| {:<17} |", "answered")?;
+        WIRES.iter().try_for_each(|wire| write!(f, " {:>5} |", format!("{wire:?}")))?;
+        write!(f, "\n|{}|{}", "-".repeat(19), "------:|".repeat(WIRES.len()))?;
+        for (road, members) in ROADS.iter().zip(tally.members.chunks(WIRES.len())) {
+            write!(f, "\n| {:<17} |", format!("{road:?}"))?;
+            members.iter().try_for_each(|(operations, answered)| write!(f, " {:>3} % |", answered * 100 / operations.max(&1)))?;
+        }
+
+        writeln!(f, "\n\n| {:<48} | broken |\n|{}|-------:|", "promise", "-".repeat(50))?;
         for promise in Promise::ALL {
             writeln!(f, "| {promise:<48} | {:>6} |", tally.broken.get(&promise).copied().unwrap_or_default())?;
         }

@@ -7,6 +7,7 @@ use reqwest_safe_retry::RetryReport;
 use crate::{
     caller::{Ended, How},
     class::Class,
+    fleet::MEMBERS,
     histogram::Histogram,
     journal::{Kind, Record},
     promise::{Breach, Promise},
@@ -17,6 +18,8 @@ const KEPT: usize = 3;
 
 pub(crate) struct Tally {
     pub(crate) classes: BTreeMap<Class, Row>,
+    /// Of each of the fleet's clients: its operations, and those that were answered.
+    pub(crate) members: [(u64, u64); MEMBERS],
     /// How much later than their deadline calls ended, of those that did.
     pub(crate) overshoots: Histogram,
     pub(crate) broken: BTreeMap<Promise, u64>,
@@ -48,6 +51,7 @@ impl Tally {
     pub(crate) fn new() -> Self {
         Self {
             classes: BTreeMap::new(),
+            members: [(0, 0); MEMBERS],
             overshoots: Histogram::new(),
             broken: BTreeMap::new(),
             stories: BTreeMap::new(),
@@ -68,6 +72,10 @@ impl Tally {
     pub(crate) fn add(&mut self, record: &Record, applied: u64, ended: &Ended, breaches: &[Breach]) {
         let row = self.classes.entry(record.plan.class).or_default();
         let sends = |kind| record.sends.iter().filter(|send| send.kind == kind).count() as u64;
+        if let Some((operations, answered)) = self.members.get_mut(record.plan.member) {
+            *operations += 1;
+            *answered += u64::from(ended.how == How::Answered);
+        }
         row.operations += 1;
         *row.how.entry(ended.how).or_default() += 1;
         row.calls += record.calls.len() as u64;

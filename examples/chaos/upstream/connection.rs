@@ -81,8 +81,11 @@ impl Server {
         let _open = self.counts.opened();
         let mut chance = Chance::of(self.seed, Subject::Connection(number));
         let weather = chance.weighted(&[(95, Weather::Fair), (2, Weather::Closed), (2, Weather::Reset), (1, Weather::Mute)]);
-        let patience =
-            Patience { idle: chance.millis(20, 400), age: chance.millis(50, 2_000), streams: chance.weighted(&[(2, 200), (1, 8), (1, 2)]) };
+        let patience = Patience {
+            idle: chance.millis(20, 400),
+            age: if chance.happens(50) { chance.millis(5, 60) } else { chance.millis(60, 2_000) },
+            streams: chance.weighted(&[(2, 200), (1, 8), (1, 2)]),
+        };
         let fate = Arc::new(Fate::new());
         let stream = Torn::new(stream, Arc::clone(&fate));
         match weather {
