@@ -21,6 +21,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::{
     Server,
+    fault::Shared,
     life::Life,
     tls,
     torn::{Fate, Torn},
@@ -50,6 +51,10 @@ pub(super) enum Order {
 }
 
 impl Line {
+    pub(super) const fn shared(&self) -> Shared {
+        if self.is_h2 { Shared::WithOthers } else { Shared::Alone }
+    }
+
     pub(super) fn order(&self, order: Order) {
         // A connection that has ended needs no orders.
         let _ = self.orders.send(order);
@@ -84,7 +89,7 @@ impl Server {
         let patience = Patience {
             idle: chance.millis(20, 400),
             age: if chance.happens(50) { chance.millis(5, 60) } else { chance.millis(60, 2_000) },
-            streams: chance.weighted(&[(2, 200), (1, 8), (1, 2)]),
+            streams: chance.weighted(&[(10, 200), (1, 20), (1, 4)]),
         };
         let fate = Arc::new(Fate::new());
         let stream = Torn::new(stream, Arc::clone(&fate));

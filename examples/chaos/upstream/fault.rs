@@ -44,7 +44,7 @@ pub(super) enum Fault {
     SeeOther,
     /// GOAWAY with the body still unread; on HTTP/1 the connection is not kept.
     GoAway,
-    /// The connection is closed so long after the answer, as a server with a short idle limit does.
+    /// The connection is closed so long after the answer, as a server with a short idle limit does; on HTTP/2 with a GOAWAY.
     IdleClose(Duration),
 }
 
@@ -59,6 +59,13 @@ pub(super) enum End {
     Stream(h2::Reason),
 }
 
+/// Whether a connection has other requests at the same time: with each that it dies of, they die as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shared {
+    Alone,
+    WithOthers,
+}
+
 /// How much of a write the server has when it does it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ActsOn {
@@ -67,14 +74,15 @@ pub(super) enum ActsOn {
 }
 
 impl Fault {
-    pub(super) fn draw(seed: u64, class: Class, arrival: u64) -> (Self, ActsOn, Chance) {
+    pub(super) fn draw(seed: u64, class: Class, arrival: u64, shared: Shared) -> (Self, ActsOn, Chance) {
         let mut chance = Chance::of(seed, Subject::Write(arrival));
         let acts_on = chance.weighted(&[(2, ActsOn::WholeRequest), (1, ActsOn::Head)]);
-        (Self::one(&mut chance, class), acts_on, chance)
+        (Self::one(&mut chance, class, shared), acts_on, chance)
     }
 
-    fn one(chance: &mut Chance, class: Class) -> Self {
-        let (before, after) = (End::draw(chance), End::draw(chance));
+    fn one(chance: &mut Chance, class: Class, shared: Shared) -> Self {
+        let (before, after) = (End::draw(chance, shared), End::draw(chance, shared));
+        let torn = if shared == Shared::Alone { 4 } else { 1 };
         let delay = chance.millis(50, 450);
         let busy = chance.weighted(&[
             (4, StatusCode::SERVICE_UNAVAILABLE),
@@ -99,7 +107,7 @@ impl Fault {
             (8, Self::Lost(after)),
             (4, Self::Slow(delay)),
             (6, Self::FalseAlarm(alarm)),
-            (3, Self::TornHead(bytes)),
+            (torn, Self::TornHead(bytes)),
             (3, Self::CutBody),
             (2, Self::StalledBody),
             (2, Self::TricklingBody(pause)),
@@ -144,14 +152,14 @@ impl Fault {
 }
 
 impl End {
-    fn draw(chance: &mut Chance) -> Self {
-        // Most ends are a stream's own: a connection takes all of its streams along on HTTP/2.
+    fn draw(chance: &mut Chance, shared: Shared) -> Self {
+        let connection = if shared == Shared::Alone { 12 } else { 1 };
         chance.weighted(&[
-            (4, Self::Stream(h2::Reason::INTERNAL_ERROR)),
-            (2, Self::Stream(h2::Reason::CANCEL)),
-            (2, Self::Stream(h2::Reason::ENHANCE_YOUR_CALM)),
-            (1, Self::Close),
-            (2, Self::Reset),
+            (8, Self::Stream(h2::Reason::INTERNAL_ERROR)),
+            (4, Self::Stream(h2::Reason::CANCEL)),
+            (4, Self::Stream(h2::Reason::ENHANCE_YOUR_CALM)),
+            (connection, Self::Close),
+            (connection, Self::Reset),
         ])
     }
 }

@@ -48,7 +48,7 @@ enum Done {
 impl Server {
     pub(super) async fn write(&self, arrival: Arrival, request: Request<Incoming>, line: &Line, life: &Life) -> Result<Answer, Failure> {
         let Arrival { class, place, .. } = arrival;
-        let (fault, acts_on, mut chance) = Fault::draw(place.operation, class, place.ordinal);
+        let (fault, acts_on, mut chance) = Fault::draw(place.operation, class, place.ordinal, line.shared());
         self.counts.strikes(fault.name());
         self.journal.suffers(place, fault.name());
         let (head, body) = request.into_parts();
@@ -110,7 +110,7 @@ impl Server {
                 let line = line.clone();
                 life.spawn(async move {
                     sleep(delay).await;
-                    line.order(Order::End);
+                    line.order(if line.is_h2 { Order::GoAway } else { Order::End });
                 });
             }
             _ => {}
