@@ -1,0 +1,135 @@
+//! The run: hundreds of operations at a time, each judged when nothing of it can act any more, and what they leave behind.
+
+use std::sync::{Arc, Mutex};
+
+use anyhow::{Result, anyhow};
+use indicatif::ProgressBar;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::JoinSet,
+    time::{Instant, sleep, timeout_at},
+};
+
+use crate::{
+    caller::carry_out,
+    chance::{Chance, Subject},
+    fleet::{self, MEMBERS, Member},
+    journal::{Journal, lock},
+    leftovers::{self, Held},
+    limits::{AFTERMATH, CONCURRENCY},
+    options::Options,
+    person,
+    plan::Plan,
+    tally::{self, Tally},
+    upstream::{Upstream, database::Database},
+    verdict::judge,
+};
+
+/// After so many broken promises a run has nothing more to say.
+const ENOUGH: u64 = 200;
+
+/// What every operation needs.
+struct Stage {
+    members: Arc<Vec<Member>>,
+    journal: Arc<Journal>,
+    database: Arc<Database>,
+    tally: Arc<Mutex<Tally>>,
+    /// Tell every operation's story, not only those that broke a promise.
+    tells_all: bool,
+}
+
+/// What a run came to.
+pub(crate) struct Outcome {
+    pub(crate) tally: Tally,
+    pub(crate) took: std::time::Duration,
+    pub(crate) settled: Held,
+    pub(crate) full: Held,
+}
+
+pub(crate) async fn run(options: &Options, upstream: &Upstream, journal: &Arc<Journal>, bar: &ProgressBar) -> Result<Outcome> {
+    let before = Held::now();
+    let members = Arc::new(fleet::build(&upstream.ports, &upstream.root, journal)?);
+    let person = tokio::spawn(person::look_after(Arc::clone(&members)));
+    let stage = Arc::new(Stage {
+        members,
+        journal: Arc::clone(journal),
+        database: Arc::clone(&upstream.database),
+        tally: Arc::new(Mutex::new(Tally::new())),
+        tells_all: options.replay.is_some(),
+    });
+    let tally = Arc::clone(&stage.tally);
+
+    let began = Instant::now();
+    let settled = admit(options, &stage, began, bar).await?;
+    let (took, full) = (began.elapsed(), Held::now());
+    person.abort();
+    // That it was aborted is no news.
+    let _ = person.await;
+    drop(stage);
+
+    let breaches = leftovers::look(before, settled, full, &upstream.counts).await;
+    let tally = Arc::into_inner(tally).ok_or_else(|| anyhow!("an operation still runs"))?;
+    let mut tally = tally.into_inner().map_err(|_| anyhow!("an operation panicked"))?;
+    if !breaches.is_empty() {
+        tally.break_promises(&breaches, || {
+            breaches.iter().map(|breach| format!("  BROKEN  {}: {}\n", breach.promise, breach.how)).collect()
+        });
+    }
+    if let Some(error) = upstream.database.failure() {
+        return Err(anyhow!("the upstream's database failed: {error}"));
+    }
+    Ok(Outcome { tally, took, settled, full })
+}
+
+/// Starts operations as others end, and waits for the last. Answers what was held when the run had settled.
+async fn admit(options: &Options, stage: &Arc<Stage>, began: Instant, bar: &ProgressBar) -> Result<Held> {
+    let until = began + options.limit;
+    // One that is replayed has only one place in the journal.
+    let places = if options.replay.is_some() { 1 } else { CONCURRENCY };
+    let gate = Arc::new(Semaphore::new(places));
+    let mut settled = None;
+    let mut running = JoinSet::new();
+    for number in 0..options.operations {
+        let Ok(permit) = timeout_at(until, Arc::clone(&gate).acquire_owned()).await else { break };
+        let breaches = lock(&stage.tally).breaches();
+        if breaches >= ENOUGH || Instant::now() >= until {
+            break;
+        }
+        if settled.is_none() && (began.elapsed() > options.limit / 3 || number > options.operations / 3) {
+            settled = Some(Held::now());
+        }
+        let seed = options.replay.unwrap_or_else(|| Chance::of(options.seed, Subject::Operation(number)).bits());
+        running.spawn(one(Arc::clone(stage), Plan::of(seed, MEMBERS), permit?, places));
+        while let Some(ended) = running.try_join_next() {
+            ended??;
+        }
+        bar.set_position(if options.operations == u64::MAX { began.elapsed().as_secs() } else { number + 1 });
+        bar.set_message(format!("{} operations, {breaches} broken promises", number + 1));
+    }
+    while let Some(ended) = running.join_next().await {
+        ended??;
+    }
+    Ok(settled.unwrap_or_else(Held::now))
+}
+
+/// One operation, from its plan to its verdict.
+async fn one(stage: Arc<Stage>, plan: Plan, permit: OwnedSemaphorePermit, places: usize) -> Result<()> {
+    let seed = plan.seed;
+    let member = &stage.members[plan.member];
+    stage.journal.open(plan.clone());
+    let ended = carry_out(member, &plan, &stage.journal).await?;
+    // Others may begin meanwhile, unless it is the same one.
+    let permit = (places == 1).then_some(permit);
+    sleep(AFTERMATH).await;
+    let record = stage.journal.close(seed).ok_or_else(|| anyhow!("an operation is missing in the journal"))?;
+    let applied = stage.database.applied(seed);
+    stage.database.forget(seed);
+    let breaches = judge(&record, applied, &ended.reports);
+    if stage.tells_all {
+        let (road, wire) = (member.road, member.wire);
+        println!("{road:?} over {wire:?}: {}", tally::story(&record, &ended.reports, &breaches));
+    }
+    lock(&stage.tally).add(&record, applied, &ended, &breaches);
+    drop(permit);
+    Ok(())
+}
