@@ -108,7 +108,7 @@ pub use {
     outcome::advice::Advice,
     outcome::error::{Failure, Misuse, RetryError, RetryErrorExt},
     outcome::report::{AttemptRecord, Found, ProbeRecord, ReportSlot, RetryReport},
-    policy::{Outcome, Verdict, Veto, defaults::SETTLING as DEFAULT_SETTLING},
+    policy::{Outcome, Verdict, Veto},
     proof::cause::{Cause, TimeLimit},
     proof::witness::SendWitness,
     request::attempt_headers::{AttemptHeaders, TimeLeftFormat},

@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use super::words::{Time, counted};
-use crate::{contract::endpoint::Endpoint, middleware::Limits, policy::Effect};
+use crate::{contract::endpoint::Endpoint, middleware::Limits};
 
 /// The answer to the third question: what an operation gets at most.
 #[derive(Debug, Clone, Copy)]
@@ -22,7 +22,7 @@ impl Allowed {
         Self {
             deadline: bounded(endpoint.limit().or(limits.deadline)),
             attempt_limit: bounded(endpoint.attempt_limit().or(limits.attempt)),
-            attempts: if endpoint.effect() == Effect::NeverResend { 1 } else { policy.attempts() },
+            attempts: if endpoint.effect().allows_resends() { policy.attempts() } else { 1 },
             window: policy.window(),
         }
     }

@@ -45,7 +45,7 @@ fn settling(row: &Listed, allowed: Allowed) -> Option<Finding> {
     let asked = endpoint.probe().is_some() && row.is_write();
     (asked && endpoint.settling_time() >= time).then(|| {
         let message = format!("absent counts after {}, but the operation ends within {}", Time(endpoint.settling_time()), Time(time));
-        Finding::new(Gap::SettlesTooLate, error_if(endpoint.effect() == Effect::ProbedWrite), message)
+        Finding::new(Gap::SettlesTooLate, error_if(rests_on_the_probe(endpoint.effect())), message)
     })
 }
 
@@ -77,6 +77,14 @@ fn refusals(row: &Listed) -> Option<Finding> {
     let status = ALSO_AFTER_THE_EFFECT.into_iter().find(|status| row.endpoint.trusts_refusal(*status))?;
     let message = format!("{} is trusted to mean \"not applied\", but also comes after the effect", status.as_u16());
     Some(Finding::new(Gap::TrustsAnyRefusal, Severity::Warning, message))
+}
+
+/// Whether nothing but the probe's answer can make a resend harmless.
+const fn rests_on_the_probe(effect: Effect) -> bool {
+    match effect {
+        Effect::ProbedWrite => true,
+        Effect::Read | Effect::IdempotentWrite | Effect::KeyedWrite { .. } | Effect::UnprotectedWrite | Effect::NeverResend => false,
+    }
 }
 
 const fn error_if(error: bool) -> Severity {

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use super::defaults;
-
 /// Exponential backoff: `min(cap, first · 2^(resend − 1))`, jittered.
 ///
 /// Saturates for every input: no resend number, however large, and no duration, however long, overflows, panics or wraps to zero.
@@ -26,10 +24,10 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// A backoff whose bound starts at `first`, doubles with every resend and never exceeds `cap`. Jitter is [`defaults::JITTER`].
+    /// A backoff whose bound starts at `first`, doubles with every resend and never exceeds `cap`. Jitter is [`Jitter::DEFAULT`].
     #[must_use]
     pub const fn doubling(first: Duration, cap: Duration) -> Self {
-        Self { first, cap, jitter: defaults::JITTER }
+        Self { first, cap, jitter: Jitter::DEFAULT }
     }
 
     /// Replaces the jitter.

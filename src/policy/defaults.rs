@@ -8,7 +8,7 @@ use std::{num::NonZeroUsize, ops::RangeInclusive, time::Duration};
 
 use http::StatusCode;
 
-use super::{Backoff, HintSpread, Jitter, KeyScope, KeySource, RetryStatuses, UnreadableHint};
+use super::{Backoff, HintSpread, Jitter, RetryStatuses, UnreadableHint};
 
 // ===== how often, how fast =====
 
@@ -50,7 +50,8 @@ pub const STATUSES: RetryStatuses = RetryStatuses::NONE
 pub const HINT_SPREAD: HintSpread = HintSpread::Jittered;
 
 /// A quarter of the wait (divided by 4): it is spread over this, or over the backoff where that is
-/// longer. Enough to flatten a wave, and hardly longer than what was asked for.
+/// longer. Enough to flatten a wave, and hardly longer than what was asked for. A wait that is shared
+/// is spread over as much.
 pub const HINT_SPREAD_DIVISOR: u32 = 4;
 
 /// Stop: an unreadable wait is still a wish to be left alone.
@@ -97,12 +98,6 @@ pub const ADAPTIVE_WINDOW: Duration = Duration::from_secs(120);
 /// 1 to 255 characters: the most that Stripe takes, and hardly a server takes less.
 pub const KEY_LENGTH: RangeInclusive<usize> = 1..=255;
 
-/// Generate: a key that nobody had to think of is better than none.
-pub const KEY_SOURCE: KeySource = KeySource::Generate;
-
-/// Account: the cautious reading where nobody says.
-pub const KEY_SCOPE: KeyScope = KeyScope::Account;
-
 /// 10 000 keys whose content is compared (about 1.4 MB when full, nothing before). Who uses more of
 /// them within one lifetime has the server's check.
 pub const GUARDED_KEYS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(9_999);
@@ -139,3 +134,24 @@ pub const LEAST_FRAME: u64 = 64;
 /// 1024 budgets, and as many cool-downs: more than a client talks to at once, and some hundred KiB
 /// when a stranger chooses the hosts.
 pub const SCOPES: usize = 1024;
+
+/// 1024 pairs of advice and origin, each of which is logged once: a program that has more faults than
+/// that reads none of them.
+pub const ADVICE: usize = 1024;
+
+// ===== the same under the names of their types =====
+
+impl Jitter {
+    /// [`defaults::JITTER`](JITTER).
+    pub const DEFAULT: Self = JITTER;
+}
+
+impl RetryStatuses {
+    /// [`defaults::STATUSES`](STATUSES): each can pass by itself ([RFC 9110 §15], [RFC 6585 §4],
+    /// [RFC 8470 §5.2]).
+    ///
+    /// [RFC 9110 §15]: https://www.rfc-editor.org/rfc/rfc9110#section-15
+    /// [RFC 6585 §4]: https://www.rfc-editor.org/rfc/rfc6585#section-4
+    /// [RFC 8470 §5.2]: https://www.rfc-editor.org/rfc/rfc8470#section-5.2
+    pub const DEFAULT: Self = STATUSES;
+}

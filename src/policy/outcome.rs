@@ -214,4 +214,16 @@ mod tests {
         let probed = Ending::new(StopReason::AnswerIsFinal, LastAnswer::Probe, History::WriteAfterUnknown, Evidence::Unknown);
         assert_eq!(Outcome::of(&probed), Outcome::Reconciled);
     }
+
+    #[test]
+    fn a_last_look_is_worth_it_only_where_a_probe_may_know_what_nobody_knows() {
+        let ended = |stop, history, evidence| Ending::new(stop, LastAnswer::None, history, evidence).is_worth_a_last_look();
+        for stop in StopReason::ALL {
+            for history in [History::Write, History::WriteAfterUnknown] {
+                assert_eq!(ended(stop, history, Evidence::Unknown), stop != StopReason::ProbeUndecided, "{stop:?}");
+                assert!(!ended(stop, history, Evidence::Unprocessed), "{stop:?}");
+            }
+            assert!(!ended(stop, History::Read, Evidence::Unknown), "{stop:?}");
+        }
+    }
 }

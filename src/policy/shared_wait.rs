@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Draw, RetryPolicy, StopReason};
+use super::{Draw, RetryPolicy, StopReason, defaults};
 
 /// A wait that another operation was told, and how it meets the operation that it holds back.
 ///
@@ -65,7 +65,8 @@ impl RetryPolicy {
     /// [`StopReason::WindowClosed`].
     pub fn hold_back(&self, wait: &SharedWait) -> Result<Duration, StopReason> {
         let room = self.room(wait.elapsed, wait.time_left)?;
-        let spread = (wait.told / 4).max(self.throttle_backoff.bound(1)).min(room.longest.saturating_sub(wait.left));
+        let spread =
+            (wait.told / defaults::HINT_SPREAD_DIVISOR).max(self.throttle_backoff.bound(1)).min(room.longest.saturating_sub(wait.left));
         let pause = wait.left.saturating_add(wait.draw.of(spread));
         if room.holds(pause) { Ok(pause) } else { Err(room.limit) }
     }

@@ -4,8 +4,6 @@ use std::fmt;
 
 use http::StatusCode;
 
-use super::defaults;
-
 /// The statuses after which trying again can help. Every other status is a final answer.
 ///
 /// # Default
@@ -19,9 +17,6 @@ impl RetryStatuses {
 
     /// No status at all: every answer is final.
     pub const NONE: Self = Self([0; Self::WORDS]);
-
-    /// 408 425 429 500 502 503 504: each can pass by itself (RFC 9110 §15, RFC 6585 §4, RFC 8470 §5.2).
-    pub const DEFAULT: Self = defaults::STATUSES;
 
     /// 429 and 503: the two statuses that mean "too much".
     pub const THROTTLING: Self = Self::NONE.with(StatusCode::TOO_MANY_REQUESTS).with(StatusCode::SERVICE_UNAVAILABLE);

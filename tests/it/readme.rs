@@ -78,13 +78,10 @@ fn the_defaults_table_is_that_of_the_constants() {
     assert_eq!(value("budget per origin"), share);
     assert_eq!(value("longest wait that is shared"), format!("{} h", defaults::MOST_SHARED_WAIT.as_secs() / 3600));
     assert_eq!(value("longest wait that is heard of another process"), format!("{} s", defaults::MOST_HEARD.as_secs()));
+    assert_eq!(value("settling of a probed endpoint"), format!("{} s", defaults::SETTLING.as_secs()));
+    let drain = format!("up to {} KiB, up to {} ms", defaults::DRAIN_MOST / 1024, defaults::DRAIN_LONGEST.as_millis());
+    assert_eq!(value("drain of a failed HTTP/1 answer"), drain);
     assert_eq!(RetryPolicy::DEFAULT.attempts(), defaults::ATTEMPTS);
-}
-
-#[cfg(feature = "middleware")]
-#[test]
-fn the_settling_time_is_that_of_the_constant() {
-    assert_eq!(row("settling of a probed endpoint")[1], format!("{} s", reqwest_safe_retry::DEFAULT_SETTLING.as_secs()));
 }
 
 #[test]

@@ -16,7 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("request", &["policy"]),
     ("proof", &["policy"]),
     ("outcome", &["policy", "request", "proof"]),
-    ("response", &["request"]),
+    ("response", &["policy", "request"]),
     ("contract", &["policy", "request", "proof", "outcome", "response"]),
     ("shared", &["policy", "request"]),
     ("observe", &["policy", "request", "proof", "outcome", "response", "contract", "shared"]),

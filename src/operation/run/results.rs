@@ -86,7 +86,7 @@ impl Run<'_> {
         match held {
             Held::Error(error @ Error::Middleware(_)) => error,
             // An inner middleware made an error of a final answer: there is nothing to add to it.
-            Held::Error(error) if stop == StopReason::AnswerIsFinal => error,
+            Held::Error(error) if stop.is_final() => error,
             Held::Error(Error::Reqwest(error)) if marked_write => by_evidence(failure(Some(FailureSource::Transport(error)))).into(),
             Held::Error(error @ Error::Reqwest(_)) => error,
             Held::Unsupplied(error) => by_evidence(failure(Some(FailureSource::Supply(error)))).into(),

@@ -1,3 +1,4 @@
 //! What holds for the engine as a whole.
 
+mod sending;
 mod tables;
