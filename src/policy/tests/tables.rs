@@ -47,6 +47,7 @@ fn a_remembered_key_protects_alike_with_a_probe_and_without() {
 
 fn page() -> String {
     let statuses = RetryPolicy::DEFAULT.statuses();
+    let answers: Vec<AnswerFacts> = all_answers().collect();
     format!(
         "\
 # The three tables
@@ -96,10 +97,10 @@ whose result is unknown, and what the attempts prove.
 * An *open answer* is one with any other reason:
   {}.
 ",
-        who_speaks(),
-        where_no_verdict_speaks(),
+        who_speaks(&answers),
+        where_no_verdict_speaks(&answers),
         list(statuses.iter().map(|status| status.as_u16())),
-        without_body(),
+        without_body(&answers),
         protection(),
         outcome(),
         list(stops(End::FinalAnswer)),
@@ -109,15 +110,15 @@ whose result is unknown, and what the attempts prove.
 }
 
 /// Rows: what the answer says about the key. Columns: the endpoint's verdict.
-fn who_speaks() -> String {
+fn who_speaks(answers: &[AnswerFacts]) -> String {
     let verdicts = || VERDICTS.into_iter().map(Some).chain([None]);
     let mut table = Table::new("says about the key ↓ / verdict →", verdicts().map(named));
     for key_answer in KEY_ANSWERS.into_iter().map(Some).chain([None]) {
         table.row(
             &named(key_answer),
             verdicts().map(|verdict| {
-                let facts = all_answers().filter(|facts| (facts.key_answer, facts.verdict) == (key_answer, verdict));
-                agreed(facts.map(|facts| meaning(&facts))).unwrap_or_else(|| "see below".to_owned())
+                let facts = answers.iter().filter(|facts| (facts.key_answer, facts.verdict) == (key_answer, verdict));
+                agreed(facts.map(meaning)).unwrap_or_else(|| "see below".to_owned())
             }),
         );
     }
@@ -125,7 +126,7 @@ fn who_speaks() -> String {
 }
 
 /// Rows: what the answer says about the key, and the veto. Columns: the status.
-fn where_no_verdict_speaks() -> String {
+fn where_no_verdict_speaks(answers: &[AnswerFacts]) -> String {
     let classes = every_variant!(Class {
         Retryable => (Class::Retryable, "one of the policy's statuses"),
         OtherError => (Class::OtherError, "another 4xx or 5xx"),
@@ -139,8 +140,8 @@ fn where_no_verdict_speaks() -> String {
                 &format!("{}, {}", named(key_answer), named(veto)),
                 classes.map(|(class, _)| {
                     let silent = |facts: &AnswerFacts| (facts.key_answer, facts.verdict, facts.veto) == (key_answer, None, veto);
-                    let facts = all_answers().filter(|facts| silent(facts) && class_of(facts) == class);
-                    agreed(facts.map(|facts| meaning(&facts))).unwrap()
+                    let facts = answers.iter().filter(|facts| silent(facts) && class_of(facts) == class);
+                    agreed(facts.map(meaning)).unwrap()
                 }),
             );
         }
@@ -148,17 +149,17 @@ fn where_no_verdict_speaks() -> String {
     table.0
 }
 
-fn without_body() -> String {
+fn without_body(answers: &[AnswerFacts]) -> String {
     let class = |facts: &AnswerFacts| match (meaning(facts).as_str(), class_of(facts)) {
         ("Answered", Class::Retryable) => "Answered, one of the policy's statuses".to_owned(),
         ("Answered", Class::OtherError | Class::NoError | Class::SecondTooEarly) => "Answered, any other status".to_owned(),
         (signal, _) => signal.to_owned(),
     };
-    let signals: BTreeSet<String> = all_answers().map(|facts| class(&facts)).collect();
+    let signals: BTreeSet<String> = answers.iter().map(class).collect();
     let mut table = Table::new("with its body", ["without its body".to_owned()]);
     for signal in signals {
-        let facts = all_answers().filter(|facts| class(facts) == signal);
-        table.row(&signal, [agreed(facts.map(|facts| word(RetryPolicy::DEFAULT.read_without_body(&facts)))).unwrap()]);
+        let facts = answers.iter().filter(|facts| class(facts) == signal);
+        table.row(&signal, [agreed(facts.map(|facts| word(RetryPolicy::DEFAULT.read_without_body(facts)))).unwrap()]);
     }
     table.0
 }
