@@ -1,10 +1,12 @@
-//! How long to wait when nobody says: exponential backoff with jitter, in integers, for every input.
+//! How long to wait when nobody says: exponential backoff with jitter, in integers, for every
+//! input.
 
 use std::time::Duration;
 
 /// Exponential backoff: `min(cap, first · 2^(resend − 1))`, jittered.
 ///
-/// Saturates for every input: no resend number, however large, and no duration, however long, overflows, panics or wraps to zero.
+/// Saturates for every input: no resend number, however large, and no duration, however long,
+/// overflows, panics or wraps to zero.
 ///
 /// # Examples
 /// ```
@@ -24,7 +26,8 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// A backoff whose bound starts at `first`, doubles with every resend and never exceeds `cap`. Jitter is [`Jitter::DEFAULT`].
+    /// A backoff whose bound starts at `first`, doubles with every resend and never exceeds `cap`.
+    /// Jitter is [`Jitter::DEFAULT`].
     #[must_use]
     pub const fn doubling(first: Duration, cap: Duration) -> Self {
         Self { first, cap, jitter: Jitter::DEFAULT }
@@ -69,12 +72,14 @@ impl Backoff {
     }
 }
 
-/// How a pause is spread below its bound `b`, so that clients that failed together do not come back together.
+/// How a pause is spread below its bound `b`, so that clients that failed together do not come back
+/// together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[expect(clippy::exhaustive_enums, reason = "the kinds that stay at or below the bound; others would break the cap")]
 pub enum Jitter {
-    /// Uniform in `[0, b)`: fewest calls and shortest time under contention (AWS, "Exponential Backoff And Jitter").
+    /// Uniform in `[0, b)`: fewest calls and shortest time under contention (AWS, "Exponential
+    /// Backoff And Jitter").
     Full,
     /// Uniform in `[b/2, b)`: never quite at once, at the price of a longer recovery.
     Equal,
@@ -82,7 +87,8 @@ pub enum Jitter {
     None,
 }
 
-/// One uniform draw from `[0, 1)`, as the numerator over 2^64. Chance is an argument, so that decisions are pure.
+/// One uniform draw from `[0, 1)`, as the numerator over 2^64. Chance is an argument, so that
+/// decisions are pure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Draw(u64);
@@ -103,7 +109,8 @@ impl Draw {
 
     /// The drawn share of a duration, rounded down: always below the duration, unless that is zero.
     pub(super) fn of(self, whole: Duration) -> Duration {
-        // whole · draw / 2^64 in two halves: nanoseconds need 94 bits, so the product would not fit 128.
+        // whole · draw / 2^64 in two halves: nanoseconds need 94 bits, so the product would not fit
+        // 128.
         let nanos = whole.as_nanos();
         let (high, low) = (nanos >> 64, nanos & u128::from(u64::MAX));
         let draw = u128::from(self.0);

@@ -1,5 +1,6 @@
-//! What `decide` answers: return, resend, probe, or stop with a reason. A value rather than an act, so that it can be tested, logged and
-//! obeyed elsewhere; and a permit rather than a flag, so that nothing is sent again without one.
+//! What `decide` answers: return, resend, probe, or stop with a reason. A value rather than an act,
+//! so that it can be tested, logged and obeyed elsewhere; and a permit rather than a flag, so that
+//! nothing is sent again without one.
 
 use std::{fmt, time::Duration};
 
@@ -25,13 +26,17 @@ pub enum Decision {
 
 /// Permission for exactly one resend.
 ///
-/// Only [`RetryPolicy::decide`](super::RetryPolicy::decide) makes one and sending consumes it, so a resend without a decision does not
-/// compile:
+/// Only [`RetryPolicy::decide`](super::RetryPolicy::decide) makes one and sending consumes it, so a
+/// resend without a decision does not compile:
 ///
 /// ```compile_fail
 /// use reqwest_safe_retry::policy::{ResendPermit, ResendReason};
 /// use std::{fmt, time::Duration};
-/// let forged = ResendPermit { pause: Duration::ZERO, backoff: Duration::ZERO, reason: ResendReason::EffectRepeatable };
+/// let forged = ResendPermit {
+///     pause: Duration::ZERO,
+///     backoff: Duration::ZERO,
+///     reason: ResendReason::EffectRepeatable,
+/// };
 /// ```
 ///
 /// It is neither `Clone` nor `Default`:
@@ -55,7 +60,8 @@ impl ResendPermit {
         Self { pause, backoff, reason }
     }
 
-    /// How long to wait before sending, counted from the arrival of the response head or the failure. Never below the server's hint.
+    /// How long to wait before sending, counted from the arrival of the response head or the
+    /// failure. Never below the server's hint.
     #[must_use]
     pub const fn pause(&self) -> Duration {
         self.pause
@@ -73,8 +79,8 @@ impl ResendPermit {
         self.reason
     }
 
-    /// Whether the reason still holds after a pause that took longer than planned, with a key of this age: a machine that slept may wake
-    /// when the server has forgotten it.
+    /// Whether the reason still holds after a pause that took longer than planned, with a key of
+    /// this age: a machine that slept may wake when the server has forgotten it.
     #[must_use]
     pub fn still_holds(&self, effect: Effect, key_age: Duration) -> bool {
         match self.reason {
@@ -106,17 +112,20 @@ pub enum ResendReason {
 pub enum StopReason {
     /// The answer is final; also after a probe that found the operation applied.
     AnswerIsFinal,
-    /// The operation may have happened, sending it again would do it twice, and nobody can be asked.
+    /// The operation may have happened, sending it again would do it twice, and nobody can be
+    /// asked.
     MayHaveHappened,
     /// The policy's attempts (or probes) are used up.
     AttemptsSpent,
-    /// The pause plus a useful attempt would not end before the deadline, or the deadline has passed.
+    /// The pause plus a useful attempt would not end before the deadline, or the deadline has
+    /// passed.
     DeadlineTooNear,
     /// No deadline is set, and the pause would end after the policy's window.
     WindowClosed,
     /// The budget of this origin is empty: too many resends for the operations it carries.
     BudgetSpent,
-    /// The server may have forgotten the idempotency key by then, so a resend would be a new operation.
+    /// The server may have forgotten the idempotency key by then, so a resend would be a new
+    /// operation.
     KeyExpired,
     /// The body was a stream that cannot be supplied again.
     BodyConsumed,
@@ -126,7 +135,8 @@ pub enum StopReason {
     UnreadableHint,
     /// The server asked not to be sent this again.
     ServerForbade,
-    /// The failure cannot be healed by repeating: bad URL, untrusted certificate, redirect limit, an inner middleware's own error.
+    /// The failure cannot be healed by repeating: bad URL, untrusted certificate, redirect limit,
+    /// an inner middleware's own error.
     Broken,
     /// The request was used wrongly, and nothing was sent.
     Misused,

@@ -16,18 +16,19 @@ use super::{Backoff, HintSpread, Jitter, RetryStatuses, UnreadableHint};
 /// the load of an outage (SRE book, AWS SDKs).
 pub const ATTEMPTS: u32 = 3;
 
-/// 100 ms doubling, at most 20 s: one round trip of patience first; the cap is that of the AWS SDKs.
+/// 100 ms doubling, at most 20 s: one round trip of patience first; the cap is that of the AWS
+/// SDKs.
 pub const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(20));
 
-/// 1 s doubling, at most 20 s, after the statuses of [`RetryStatuses::THROTTLING`] and a key in use:
-/// a server that says "too much" needs more than a blink.
+/// 1 s doubling, at most 20 s, after the statuses of [`RetryStatuses::THROTTLING`] and a key in
+/// use: a server that says "too much" needs more than a blink.
 pub const THROTTLE_BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(20));
 
 /// Full: fewest calls and shortest time under contention (AWS, "Exponential Backoff And Jitter").
 pub const JITTER: Jitter = Jitter::Full;
 
-/// 30 s: without any deadline, the last resend starts at most this long after the first attempt did.
-/// Attempts in flight are not cut.
+/// 30 s: without any deadline, the last resend starts at most this long after the first attempt
+/// did. Attempts in flight are not cut.
 pub const WINDOW: Duration = Duration::from_secs(30);
 
 /// 10 ms: an attempt with less time before the deadline is hopeless on any network, and costs the
@@ -50,8 +51,8 @@ pub const STATUSES: RetryStatuses = RetryStatuses::NONE
 pub const HINT_SPREAD: HintSpread = HintSpread::Jittered;
 
 /// A quarter of the wait (divided by 4): it is spread over this, or over the backoff where that is
-/// longer. Enough to flatten a wave, and hardly longer than what was asked for. A wait that is shared
-/// is spread over as much.
+/// longer. Enough to flatten a wave, and hardly longer than what was asked for. A wait that is
+/// shared is spread over as much.
 pub const HINT_SPREAD_DIVISOR: u32 = 4;
 
 /// Stop: an unreadable wait is still a wish to be left alone.
@@ -62,8 +63,8 @@ pub const UNREADABLE_HINT: UnreadableHint = UnreadableHint::Stop;
 pub const CREDIBLE_SKEW: Duration = Duration::from_secs(5 * 60);
 
 /// 1 h: the longest that what a server asked of one operation holds back the others. Rate limits go
-/// up to an hour; more is a mistake too often to hold a whole client back for it. The operation that
-/// was told keeps to what it was told.
+/// up to an hour; more is a mistake too often to hold a whole client back for it. The operation
+/// that was told keeps to what it was told.
 pub const MOST_SHARED_WAIT: Duration = Duration::from_secs(60 * 60);
 
 /// 300 s: the longest that what another process was told holds this one back. Whoever can write to
@@ -74,7 +75,8 @@ pub const MOST_HEARD: Duration = Duration::from_secs(300);
 // ===== what all resends of an origin may cost =====
 
 /// 20 % of the operations: the upper end of what Finagle, gRPC and Brooker's simulations agree on.
-/// It heals faults that hit some requests, and adds too little load to keep a collapsed server down.
+/// It heals faults that hit some requests, and adds too little load to keep a collapsed server
+/// down.
 pub const BUDGET_PERCENT: u16 = 20;
 
 /// 10 resends that no operation pays for: a client that has just started can try again.
@@ -108,8 +110,8 @@ pub const GUARDED_KEYS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(9_999);
 /// earlier may miss what will still appear.
 pub const SETTLING: Duration = Duration::from_secs(5);
 
-/// A tenth of the time (divided by 10) is kept for the last look of a write that can be asked about:
-/// enough for one question, and hardly missed by the attempts.
+/// A tenth of the time (divided by 10) is kept for the last look of a write that can be asked
+/// about: enough for one question, and hardly missed by the attempts.
 pub const LAST_LOOK_DIVISOR: u32 = 10;
 
 // ===== bodies of answers =====
@@ -135,8 +137,8 @@ pub const LEAST_FRAME: u64 = 64;
 /// when a stranger chooses the hosts.
 pub const SCOPES: usize = 1024;
 
-/// 1024 pairs of advice and origin, each of which is logged once: a program that has more faults than
-/// that reads none of them.
+/// 1024 pairs of advice and origin, each of which is logged once: a program that has more faults
+/// than that reads none of them.
 pub const ADVICE: usize = 1024;
 
 // ===== the same under the names of their types =====

@@ -1,5 +1,5 @@
-//! What sending a request again does to the world: the first question, and one that only the caller can answer for certain. The method
-//! answers it for requests that say nothing.
+//! What sending a request again does to the world: the first question, and one that only the caller
+//! can answer for certain. The method answers it for requests that say nothing.
 
 use std::time::Duration;
 
@@ -7,8 +7,9 @@ use http::Method;
 
 /// What sending the operation again does to the world.
 ///
-/// The method gives the effect of a request that nothing else describes ([`Effect::of_method`], RFC 9110 §9.2); an endpoint may know
-/// better, because a POST can be harmless to repeat and a GET can be forbidden to.
+/// The method gives the effect of a request that nothing else describes ([`Effect::of_method`], RFC
+/// 9110 §9.2); an endpoint may know better, because a POST can be harmless to repeat and a GET can
+/// be forbidden to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -37,8 +38,8 @@ impl Effect {
     ///
     /// It goes by the columns "safe" and "idempotent" of the [registry of HTTP methods]: GET, HEAD,
     /// OPTIONS, TRACE, PROPFIND, REPORT, SEARCH, QUERY and PRI read; PUT, DELETE and the other
-    /// idempotent ones are idempotent writes; everything else, methods unknown to us included, is an
-    /// unprotected write ([RFC 9110 §9.2]).
+    /// idempotent ones are idempotent writes; everything else, methods unknown to us included, is
+    /// an unprotected write ([RFC 9110 §9.2]).
     ///
     /// [registry of HTTP methods]: https://www.iana.org/assignments/http-methods/http-methods.xhtml
     /// [RFC 9110 §9.2]: https://www.rfc-editor.org/rfc/rfc9110#section-9.2
@@ -98,7 +99,8 @@ impl Effect {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[expect(clippy::exhaustive_enums, reason = "either there is a way to ask or there is none")]
 pub enum Lapsed {
-    /// Stop with [`StopReason::KeyExpired`](super::StopReason::KeyExpired): a resend would be a new operation.
+    /// Stop with [`StopReason::KeyExpired`](super::StopReason::KeyExpired): a resend would be a new
+    /// operation.
     Stop,
     /// Ask the endpoint's status probe.
     Probe,

@@ -1,4 +1,5 @@
-//! A policy in words, for people. It asks `decide` itself, so it cannot say anything else than what will be done.
+//! A policy in words, for people. It asks `decide` itself, so it cannot say anything else than what
+//! will be done.
 
 use std::{fmt, time::Duration};
 
@@ -15,7 +16,8 @@ use super::{
 pub struct Explanation(RetryPolicy);
 
 impl RetryPolicy {
-    /// What this policy would do after a first send, for each effect and signal, and how long it would wait: a table for people.
+    /// What this policy would do after a first send, for each effect and signal, and how long it
+    /// would wait: a table for people.
     ///
     /// Every cell is a call of [`decide`](Self::decide): it cannot be out of date.
     ///

@@ -1,14 +1,22 @@
 //! The policy engine: whether an operation may run again, and when. Pure.
 //!
-//! It names only `std`, `http` and `httpdate`. There is no clock, no randomness, no I/O, no async and no logging in here: time left,
-//! the jitter draw, the evidence and the server's hint are arguments ([`Situation`]), the answer is a value ([`Decision`]). So it can be
-//! put in a `const`, shared by many clients and services, used without any client (`default-features = false`), and tested
-//! exhaustively.
+//! It names only `std`, `http` and `httpdate`. There is no clock, no randomness, no I/O, no async
+//! and no logging in here: time left, the jitter draw, the evidence and the server's hint are
+//! arguments ([`Situation`]), the answer is a value ([`Decision`]). So it can be put in a `const`,
+//! shared by many clients and services, used without any client (`default-features = false`), and
+//! tested exhaustively.
+//!
+//! It decides by three tables, each one `match` without a catch-all arm, and `docs/tables.md` prints
+//! them: what an answer means ([`RetryPolicy::read`]), why sending again is harmless or why not
+//! ([`RetryPolicy::decide`]), and what is known in the end ([`Outcome::of`]).
 //!
 //! ```
-//! use reqwest_safe_retry::policy::{Decision, Effect, Evidence, RetryPolicy, Signal, Situation, StopReason};
+//! use reqwest_safe_retry::policy::{
+//!     Decision, Effect, Evidence, RetryPolicy, Signal, Situation, StopReason,
+//! };
 //!
-//! // A POST without a key whose answer was lost: nobody knows whether it happened, so it is not sent again.
+//! // A POST without a key whose answer was lost: nobody knows whether it happened, so it is not
+//! // sent again.
 //! let lost = Situation::new(Effect::UnprotectedWrite, Signal::Failed, Evidence::Unknown);
 //! assert_eq!(RetryPolicy::DEFAULT.decide(&lost), Decision::Stop(StopReason::MayHaveHappened));
 //!
@@ -97,8 +105,9 @@ impl RetryPolicy {
         unreadable_hint: defaults::UNREADABLE_HINT,
     };
 
-    /// The policy of the article that this crate grew from: only 429 and 503, 4 attempts, 100 ms doubling to 2 s with full jitter for
-    /// every signal, the hint exactly as sent, no least attempt and no window. Its deadline is the caller's.
+    /// The policy of the article that this crate grew from: only 429 and 503, 4 attempts, 100 ms
+    /// doubling to 2 s with full jitter for every signal, the hint exactly as sent, no least
+    /// attempt and no window. Its deadline is the caller's.
     pub const ARTICLE: Self = {
         let backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(2));
         Self {
@@ -123,18 +132,20 @@ impl RetryPolicy {
         Self { backoff, ..self }
     }
 
-    /// Replaces the backoff after 429, 503 and a key in use: the server said "too much", so the pause starts longer.
+    /// Replaces the backoff after 429, 503 and a key in use: the server said "too much", so the
+    /// pause starts longer.
     pub const fn with_throttle_backoff(self, backoff: Backoff) -> Self {
         Self { throttle_backoff: backoff, ..self }
     }
 
-    /// Replaces the window: where there is no deadline, no attempt *starts* later than this after the first one started.
+    /// Replaces the window: where there is no deadline, no attempt *starts* later than this after
+    /// the first one started.
     pub const fn with_window(self, limit: Duration) -> Self {
         Self { window: limit, ..self }
     }
 
-    /// Replaces the least time an attempt needs: a resend that would have less before the deadline is not started. The strict reading of
-    /// "a useful attempt" is your attempt limit.
+    /// Replaces the least time an attempt needs: a resend that would have less before the deadline
+    /// is not started. The strict reading of "a useful attempt" is your attempt limit.
     pub const fn with_least_attempt(self, limit: Duration) -> Self {
         Self { least_attempt: limit, ..self }
     }
@@ -144,7 +155,8 @@ impl RetryPolicy {
         Self { statuses, ..self }
     }
 
-    /// Replaces how a server's wait is spread, so that everybody who was told "30" does not come back in one wave.
+    /// Replaces how a server's wait is spread, so that everybody who was told "30" does not come
+    /// back in one wave.
     pub const fn with_hint_spread(self, spread: HintSpread) -> Self {
         Self { hint_spread: spread, ..self }
     }
@@ -202,7 +214,8 @@ impl RetryPolicy {
         self.unreadable_hint
     }
 
-    /// Decides what to do after an attempt or a probe: signal, protection, attempts, pause, each leaving early, in this order.
+    /// Decides what to do after an attempt or a probe: signal, protection, attempts, pause, each
+    /// leaving early, in this order.
     pub fn decide(&self, situation: &Situation) -> Decision {
         let occasion = match self.occasion(situation) {
             Ok(occasion) => occasion,
@@ -216,7 +229,8 @@ impl RetryPolicy {
         }
     }
 
-    /// Whether an attempt is still worth sending after a pause that may have taken longer than planned.
+    /// Whether an attempt is still worth sending after a pause that may have taken longer than
+    /// planned.
     ///
     /// # Errors
     /// [`StopReason::DeadlineTooNear`]: less time is left than an attempt needs.
@@ -264,7 +278,8 @@ impl RetryPolicy {
         }
     }
 
-    /// Steps 3 and 4 for a probe: sends bound it too, and there are at most as many probes as attempts.
+    /// Steps 3 and 4 for a probe: sends bound it too, and there are at most as many probes as
+    /// attempts.
     fn probe(&self, situation: &Situation) -> Decision {
         let probes = situation.earlier_probes.saturating_add(situation.probes);
         if situation.sends >= self.attempts || probes >= self.attempts {
@@ -276,7 +291,8 @@ impl RetryPolicy {
         }
     }
 
-    /// Step 4: the pause and the backoff it was drawn from, or the limit that it would break. A hint is never shortened.
+    /// Step 4: the pause and the backoff it was drawn from, or the limit that it would break. A
+    /// hint is never shortened.
     fn pause(&self, situation: &Situation, waits: u32) -> Result<(Duration, Duration), StopReason> {
         let hint = match situation.hint {
             None => None,
@@ -317,7 +333,8 @@ impl RetryPolicy {
         }
     }
 
-    /// How long the next pause may be, and which limit says so. Exactly one of deadline and window applies.
+    /// How long the next pause may be, and which limit says so. Exactly one of deadline and window
+    /// applies.
     fn room(&self, elapsed: Duration, time_left: Duration) -> Result<Room, StopReason> {
         if time_left == Duration::MAX {
             let longest = self.window.checked_sub(elapsed).ok_or(StopReason::WindowClosed)?;
@@ -342,13 +359,15 @@ struct Room {
 }
 
 impl Room {
-    /// A pause up to the window is fine; a pause up to the deadline leaves nothing to send in. A saturated wait fits nowhere.
+    /// A pause up to the window is fine; a pause up to the deadline leaves nothing to send in. A
+    /// saturated wait fits nowhere.
     fn holds(&self, pause: Duration) -> bool {
         pause < self.longest || (pause == self.longest && self.limit == StopReason::WindowClosed && pause < Duration::MAX)
     }
 }
 
-/// How a server's wait is spread over the clients that were told it. Never below what the server asked.
+/// How a server's wait is spread over the clients that were told it. Never below what the server
+/// asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[expect(clippy::exhaustive_enums, reason = "spread or not")]
@@ -364,7 +383,8 @@ pub enum HintSpread {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[expect(clippy::exhaustive_enums, reason = "guess or do not guess")]
 pub enum UnreadableHint {
-    /// Stop with [`StopReason::UnreadableHint`]: the server asked to wait, and any guess may be too early.
+    /// Stop with [`StopReason::UnreadableHint`]: the server asked to wait, and any guess may be too
+    /// early.
     Stop,
     /// As if the server had said nothing.
     UseBackoff,

@@ -16,8 +16,9 @@ use super::{Evidence, KeyAnswer, StopReason};
 pub enum Outcome {
     /// The server's answer is the result.
     Answered,
-    /// The server's answer may be the echo of our own earlier success: a 404, 409, 410 or 412 to a resend that followed an attempt
-    /// whose result is unknown. Nothing is explained away: look at the state.
+    /// The server's answer may be the echo of our own earlier success: a 404, 409, 410 or 412 to a
+    /// resend that followed an attempt whose result is unknown. Nothing is explained away: look at
+    /// the state.
     AnsweredAfterUnknown,
     /// The status probe found the operation applied; the answer is the probe's.
     Reconciled,
@@ -36,7 +37,8 @@ pub enum Outcome {
 ///
 /// // A DELETE whose first answer was lost, and whose second one is 404: ours, or somebody else's?
 /// let gone = LastAnswer::Server(StatusCode::NOT_FOUND);
-/// let ending = Ending::new(StopReason::AnswerIsFinal, gone, History::WriteAfterUnknown, Evidence::Unknown);
+/// let stop = StopReason::AnswerIsFinal;
+/// let ending = Ending::new(stop, gone, History::WriteAfterUnknown, Evidence::Unknown);
 /// assert_eq!(Outcome::of(&ending), Outcome::AnsweredAfterUnknown);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,7 +1,8 @@
 //! Why sending again is harmless, or why not: the one match to audit.
 //!
-//! Rows are effects, columns are occasions; the README shows the same table and a test compares the two. There is no `_` arm, so a
-//! new effect or occasion does not compile until somebody has thought about it.
+//! Rows are effects, columns are occasions; the README shows the same table and a test compares the
+//! two. There is no `_` arm, so a new effect or occasion does not compile until somebody has
+//! thought about it.
 
 use std::time::Duration;
 
@@ -24,7 +25,8 @@ pub(super) enum Occasion {
     ProbedAbsent,
 }
 
-/// Whether the server will still recognise the key when a resend arrives. Means nothing for effects without a key.
+/// Whether the server will still recognise the key when a resend arrives. Means nothing for effects
+/// without a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Key {
     Remembered,

@@ -199,8 +199,8 @@ impl RetryPolicy {
         }
     }
 
-    /// Whether a wait that came with this signal is meant for other operations as well. A wait for a
-    /// key in use is not, nor is one that came with a result.
+    /// Whether a wait that came with this signal is meant for other operations as well. A wait for
+    /// a key in use is not, nor is one that came with a result.
     #[must_use]
     pub const fn concerns_others(&self, signal: Signal) -> bool {
         match signal {

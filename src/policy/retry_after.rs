@@ -1,11 +1,14 @@
-//! Reading the wait that a server asks for. Pure: the clock is an argument, nothing is allocated, and no input panics.
+//! Reading the wait that a server asks for. Pure: the clock is an argument, nothing is allocated,
+//! and no input panics.
 //!
-//! The one rule behind every choice in here: *never earlier than asked*. Fractions round up, overflow saturates, of several waits the
-//! longest counts, and what cannot be read is [`InvalidHint`] for the policy to judge, never a zero wait. Whether anything is sent again at
+//! The one rule behind every choice in here: *never earlier than asked*. Fractions round up,
+//! overflow saturates, of several waits the longest counts, and what cannot be read is
+//! [`InvalidHint`] for the policy to judge, never a zero wait. Whether anything is sent again at
 //! all is not decided here: a hint says when, not whether.
 //!
-//! The calendar is `httpdate`'s. This module writes each date in the one form that `httpdate` reads as RFC 9110 wants it, because by itself
-//! it refuses leap seconds and wrong weekdays, fixes the century of two-digit years, and knows no year before 1970.
+//! The calendar is `httpdate`'s. This module writes each date in the one form that `httpdate` reads
+//! as RFC 9110 wants it, because by itself it refuses leap seconds and wrong weekdays, fixes the
+//! century of two-digit years, and knows no year before 1970.
 
 use std::{
     io::Write as _,
@@ -25,24 +28,27 @@ use super::defaults;
 pub struct Hint;
 
 impl Hint {
-    /// The wait of `Retry-After` in all its forms (RFC 9110 §10.2.3), counted from `received`, the arrival of the response head.
+    /// The wait of `Retry-After` in all its forms (RFC 9110 §10.2.3), counted from `received`, the
+    /// arrival of the response head.
     ///
-    /// * Seconds: digits. A fraction (`1.5`) is read as well, although the grammar has none, and rounded up to the next nanosecond; reading
-    ///   it can only wait longer than dropping it. A number that is too large saturates to [`Duration::MAX`], which fits no deadline.
+    /// * Seconds: digits. A fraction (`1.5`) is read as well, although the grammar has none, and
+    ///   rounded up to the next nanosecond; reading it can only wait longer than dropping it. A
+    ///   number that is too large saturates to [`Duration::MAX`], which fits no deadline.
     /// * A date in any of the three forms (RFC 9110 §5.6.7): measured against the response's own
     ///   `Date`, plus its `Age`, so that a clock that is slightly wrong does not matter; against
-    ///   `received` when there is no readable `Date`. When the two are more than five minutes apart,
-    ///   one clock is broken or the answer is an old one, nobody knows which, and the longer of both
-    ///   waits counts. So it does where there are several `Date` or `Age` lines. A date in the past is
-    ///   a wait of zero. A two-digit year is at most 50 years ahead of `received`. Leap seconds and
-    ///   wrong weekdays are accepted, wrong letter case is not.
+    ///   `received` when there is no readable `Date`. When the two are more than five minutes
+    ///   apart, one clock is broken or the answer is an old one, nobody knows which, and the longer
+    ///   of both waits counts. So it does where there are several `Date` or `Age` lines. A date in
+    ///   the past is a wait of zero. A two-digit year is at most 50 years ahead of `received`. Leap
+    ///   seconds and wrong weekdays are accepted, wrong letter case is not.
     /// * Several lines, also when a proxy merged them into one (`120, 30`): the longest wait;
     ///   unreadable when one of them is, since that one may have asked for more.
     ///
     /// `None` when the server asked for nothing.
     ///
     /// # Errors
-    /// [`InvalidHint`] when the field is there but cannot be read; [`UnreadableHint`](super::UnreadableHint) says what follows.
+    /// [`InvalidHint`] when the field is there but cannot be read;
+    /// [`UnreadableHint`](super::UnreadableHint) says what follows.
     ///
     /// # Examples
     /// ```
@@ -116,7 +122,8 @@ pub(crate) fn decimal(text: &[u8], unit: Duration) -> Option<Duration> {
     Some(wait.saturating_add(rest))
 }
 
-/// `1*DIGIT` of some unit, saturating. By hand, since `str::parse` takes a sign and fails on overflow.
+/// `1*DIGIT` of some unit, saturating. By hand, since `str::parse` takes a sign and fails on
+/// overflow.
 fn integer(text: &[u8], unit: Duration) -> Option<Duration> {
     if text.is_empty() {
         return None;
@@ -183,7 +190,8 @@ struct Written<'a> {
 }
 
 impl Written<'_> {
-    /// The instant, if there is such a day and time; years before 1970 give the epoch, past in any case.
+    /// The instant, if there is such a day and time; years before 1970 give the epoch, past in any
+    /// case.
     fn in_year(&self, year: u16) -> Option<SystemTime> {
         if year < 1970 {
             // The calendar repeats every 400 years.
@@ -198,7 +206,8 @@ impl Written<'_> {
         if !leap.is_zero() {
             text[23..25].copy_from_slice(b"59");
         }
-        // httpdate insists on the true weekday, RFC 9110 does not: offer it every one, the written one first.
+        // httpdate insists on the true weekday, RFC 9110 does not: offer it every one, the written
+        // one first.
         let instant = SHORT.iter().cycle().skip(self.weekday).take(SHORT.len()).find_map(|weekday| {
             text[..3].copy_from_slice(weekday);
             httpdate::parse_http_date(std::str::from_utf8(&text).ok()?).ok()
@@ -206,7 +215,8 @@ impl Written<'_> {
         instant?.checked_add(leap)
     }
 
-    /// The instant in the latest year with these last two digits that is not more than 50 years ahead (RFC 9110 §5.6.7).
+    /// The instant in the latest year with these last two digits that is not more than 50 years
+    /// ahead (RFC 9110 §5.6.7).
     fn in_century_of(&self, received: SystemTime, two_digits: u16) -> Option<SystemTime> {
         const MEAN_YEAR: u64 = 31_556_952;
         let since_epoch = received.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);

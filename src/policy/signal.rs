@@ -1,4 +1,5 @@
-//! What one attempt came back with, and what that proves: two different questions, kept apart so that no status is taken for a proof.
+//! What one attempt came back with, and what that proves: two different questions, kept apart so
+//! that no status is taken for a proof.
 
 use std::fmt;
 
@@ -13,26 +14,32 @@ use super::RetryStatuses;
 pub enum Signal {
     /// The server answered; the policy's [`RetryStatuses`] decide what the status means.
     Answered(#[cfg_attr(feature = "serde", serde(with = "super::trace::status"))] StatusCode),
-    /// The server answered, and the endpoint (a verdict, a replay marker, a second 425) says that this is the result.
+    /// The server answered, and the endpoint (a verdict, a replay marker, a second 425) says that
+    /// this is the result.
     Final(#[cfg_attr(feature = "serde", serde(with = "super::trace::status"))] StatusCode),
-    /// The server answered, and the endpoint says that trying again can help, whatever the policy's statuses.
+    /// The server answered, and the endpoint says that trying again can help, whatever the policy's
+    /// statuses.
     Resendable(#[cfg_attr(feature = "serde", serde(with = "super::trace::status"))] StatusCode),
     /// The server says that the first copy of this keyed write is still being processed.
     KeyInUse,
     /// No answer: the transport failed or a limit ended the attempt.
     Failed,
-    /// No answer, and repeating cannot help: bad URL, untrusted certificate, too many redirects, an inner middleware's own error.
+    /// No answer, and repeating cannot help: bad URL, untrusted certificate, too many redirects, an
+    /// inner middleware's own error.
     Broken,
-    /// The head of a final answer arrived, its body did not. Under a retryable status the signal is [`Signal::Answered`].
+    /// The head of a final answer arrived, its body did not. Under a retryable status the signal is
+    /// [`Signal::Answered`].
     BodyLost(#[cfg_attr(feature = "serde", serde(with = "super::trace::status"))] StatusCode),
     /// The server asks not to be sent this again.
     Forbidden,
-    /// The status probe found no trace of the operation, long enough after the last attempt to count.
+    /// The status probe found no trace of the operation, long enough after the last attempt to
+    /// count.
     ProbedAbsent,
 }
 
 impl Signal {
-    /// Whether the server says "too much" rather than "something broke": 429 (RFC 6585 §4), 503 (RFC 9110 §15.6.4) and a key in use.
+    /// Whether the server says "too much" rather than "something broke": 429 (RFC 6585 §4), 503
+    /// (RFC 9110 §15.6.4) and a key in use.
     #[must_use]
     pub const fn is_throttle(self) -> bool {
         match self {
@@ -54,12 +61,14 @@ impl Signal {
 
 /// What is proven about whether the server may have acted.
 ///
-/// Ordered from proof to ignorance: the evidence of an operation is the [`max`](Ord::max) of its attempts.
+/// Ordered from proof to ignorance: the evidence of an operation is the [`max`](Ord::max) of its
+/// attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[expect(clippy::exhaustive_enums, reason = "proven or not: a third value would be a guess")]
 pub enum Evidence {
-    /// The server cannot have acted: nothing complete reached it, or the protocol says that it refused to process.
+    /// The server cannot have acted: nothing complete reached it, or the protocol says that it
+    /// refused to process.
     Unprocessed,
     /// Nobody on this side can know.
     Unknown,
@@ -68,7 +77,8 @@ pub enum Evidence {
 impl Evidence {
     /// What an answer's status proves by definition.
     ///
-    /// Only 425 Too Early says "not processed" (RFC 8470 §5.2). 408, 429 and every 5xx may come after the effect.
+    /// Only 425 Too Early says "not processed" (RFC 8470 §5.2). 408, 429 and every 5xx may come
+    /// after the effect.
     #[must_use]
     pub fn of_status(status: StatusCode) -> Self {
         if status == StatusCode::TOO_EARLY { Self::Unprocessed } else { Self::Unknown }

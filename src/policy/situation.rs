@@ -1,11 +1,12 @@
-//! Everything a decision may look at, and nothing else: what is not in here cannot sway it, so a recorded situation replays to the same
-//! decision.
+//! Everything a decision may look at, and nothing else: what is not in here cannot sway it, so a
+//! recorded situation replays to the same decision.
 
 use std::time::Duration;
 
 use super::{Draw, Effect, Evidence, InvalidHint, Signal};
 
-/// Everything a decision may look at: time, chance and proof are arguments, so the same situation always gives the same decision.
+/// Everything a decision may look at: time, chance and proof are arguments, so the same situation
+/// always gives the same decision.
 ///
 /// [`Situation::new`] is complete at birth; the `with_…` methods replace single facts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +17,8 @@ pub struct Situation {
     pub effect: Effect,
     /// What the last attempt, or the probe after it, came back with.
     pub signal: Signal,
-    /// The wait that the server asked for, counted from the arrival of the response head; `Err` when it asked unreadably.
+    /// The wait that the server asked for, counted from the arrival of the response head; `Err`
+    /// when it asked unreadably.
     pub hint: Option<Result<Duration, InvalidHint>>,
     /// The worst evidence of all attempts so far that no probe has cleared.
     pub evidence: Evidence,
@@ -26,7 +28,8 @@ pub struct Situation {
     pub probes: u32,
     /// How many probes were asked before the last send.
     pub earlier_probes: u32,
-    /// Time since the operation started: since the first attempt, unless a shared cool-down held that back.
+    /// Time since the operation started: since the first attempt, unless a shared cool-down held
+    /// that back.
     pub elapsed: Duration,
     /// Time since the key was first sent.
     pub key_age: Duration,
@@ -39,7 +42,8 @@ pub struct Situation {
 }
 
 impl Situation {
-    /// A situation after one send: no time has passed, no deadline, a body that can be supplied again, no hint, [`Draw::HALF`].
+    /// A situation after one send: no time has passed, no deadline, a body that can be supplied
+    /// again, no hint, [`Draw::HALF`].
     #[must_use]
     pub const fn new(effect: Effect, signal: Signal, evidence: Evidence) -> Self {
         Self {
@@ -58,7 +62,8 @@ impl Situation {
         }
     }
 
-    /// Replaces the server's hint: `Ok(wait)`, `Err(InvalidHint)`, or what [`Hint::parse`](super::Hint::parse) returned.
+    /// Replaces the server's hint: `Ok(wait)`, `Err(InvalidHint)`, or what
+    /// [`Hint::parse`](super::Hint::parse) returned.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<Option<Result<Duration, InvalidHint>>>) -> Self {
         self.hint = hint.into();

@@ -7,7 +7,8 @@ use http::StatusCode;
 /// The statuses after which trying again can help. Every other status is a final answer.
 ///
 /// # Default
-/// 408, 425, 429, 500, 502, 503, 504 ([`RetryStatuses::DEFAULT`]). 501, 505 and the rest of 5xx will not heal by repeating.
+/// 408, 425, 429, 500, 502, 503, 504 ([`RetryStatuses::DEFAULT`]). 501, 505 and the rest of 5xx
+/// will not heal by repeating.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RetryStatuses([u64; Self::WORDS]);
 
@@ -52,7 +53,8 @@ impl RetryStatuses {
     const fn place(status: StatusCode) -> (usize, u64) {
         let index = status.as_u16().saturating_sub(Self::FIRST) as usize;
         let word = index / 64;
-        // A status is 100..=999 by construction, so the index fits; the fold keeps this total even if that ever changes.
+        // A status is 100..=999 by construction, so the index fits; the fold keeps this total even
+        // if that ever changes.
         (if word < Self::WORDS { word } else { Self::WORDS - 1 }, 1 << (index % 64))
     }
 }

@@ -88,7 +88,8 @@ fn bare_item(field: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// An Integer of at most 15 digits, or a Decimal of at most 12 before and 3 after the point (§4.2.4).
+/// An Integer of at most 15 digits, or a Decimal of at most 12 before and 3 after the point
+/// (§4.2.4).
 fn number(field: &[u8]) -> Option<&[u8]> {
     let (whole, rest) = digits(field.strip_prefix(b"-").unwrap_or(field));
     let Some(fraction) = rest.strip_prefix(b".") else {

@@ -67,7 +67,8 @@ impl Default for AdaptiveLimits {
 ///
 /// let now = Instant::now();
 /// let mut throttle = AdaptiveThrottle::new(AdaptiveLimits::DEFAULT, now);
-/// throttle.requested(now); // failed: one request, none accepted, so a resend is refused with probability 1/2
+/// throttle.requested(now); // failed: one request, none accepted
+/// // So a resend is refused with probability 1/2.
 /// assert!(throttle.withdraw(now, Draw::HALF).is_some());
 /// ```
 #[derive(Debug, Clone)]

@@ -1,4 +1,5 @@
-//! Statuses as numbers, so that situations and decisions can be written down and read back (feature `serde`).
+//! Statuses as numbers, so that situations and decisions can be written down and read back (feature
+//! `serde`).
 
 /// `StatusCode` as its number.
 pub(super) mod status {

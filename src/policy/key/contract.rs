@@ -12,15 +12,18 @@ use http::{HeaderMap, HeaderValue, StatusCode, header::HeaderName};
 use super::value::{Flaw, IdempotencyKey, InvalidKey};
 use crate::policy::{defaults, structured};
 
-/// What a server promises for an idempotency key: where it is sent, how it is spelled, how long it is remembered, what its answers mean.
+/// What a server promises for an idempotency key: where it is sent, how it is spelled, how long it
+/// is remembered, what its answers mean.
 ///
-/// [`KeyContract::new`] is complete at birth; the `with_…` methods replace single facts. State only what the server's documentation
-/// says; the contracts of well-known servers are in the module `presets`.
+/// [`KeyContract::new`] is complete at birth; the `with_…` methods replace single facts. State only
+/// what the server's documentation says; the contracts of well-known servers are in the module
+/// `presets`.
 ///
 /// # Default
-/// Of everything that [`new`](Self::new) does not ask for: a missing key is generated · keys of 1 to 255 characters · unique within
-/// the account · no status means "in progress" or "other content", no replay marker, no companion header · which results are replayed
-/// is unstated · no reuse guard.
+/// Of everything that [`new`](Self::new) does not ask for: a missing key is generated · keys of 1
+/// to 255 characters · unique within the account · no status means "in progress" or "other
+/// content", no replay marker, no companion header · which results are replayed is unstated · no
+/// reuse guard.
 ///
 /// # Examples
 /// ```
@@ -30,7 +33,8 @@ use crate::policy::{defaults, structured};
 ///
 /// const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// const CONTRACT: KeyContract =
-///     KeyContract::new(HeaderName::from_static("x-request-key"), KeyFormat::Quoted, DAY).with_in_progress(StatusCode::CONFLICT);
+///     KeyContract::new(HeaderName::from_static("x-request-key"), KeyFormat::Quoted, DAY)
+///         .with_in_progress(StatusCode::CONFLICT);
 ///
 /// let key = IdempotencyKey::parse("order-2041")?;
 /// assert_eq!(CONTRACT.encode(&key)?, r#""order-2041""#);
@@ -64,9 +68,10 @@ enum Reuse {
 impl KeyContract {
     const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-    /// Stripe's API v1: bare keys of at most 255 characters in `Idempotency-Key`, remembered for at least 24 hours; 409 while the first
-    /// copy runs, 400 for other content. Saves the first result whatever it is, a 500 included, and marks each replay with
-    /// `Idempotent-Replayed`. Source: <https://docs.stripe.com/api/idempotent_requests>.
+    /// Stripe's API v1: bare keys of at most 255 characters in `Idempotency-Key`, remembered for at
+    /// least 24 hours; 409 while the first copy runs, 400 for other content. Saves the first result
+    /// whatever it is, a 500 included, and marks each replay with `Idempotent-Replayed`. Source:
+    /// <https://docs.stripe.com/api/idempotent_requests>.
     pub const STRIPE: Self = Self::new(Self::IDEMPOTENCY_KEY, KeyFormat::Bare, Duration::from_secs(24 * 60 * 60))
         .with_in_progress(StatusCode::CONFLICT)
         .with_mismatch(StatusCode::BAD_REQUEST)
@@ -92,8 +97,9 @@ impl KeyContract {
         }
     }
 
-    /// The IETF draft: a quoted String in `Idempotency-Key` (§2.1), 409 while the first copy runs, 422 for other content (§2.7), the
-    /// saved result whether success or error (§2.6). How long keys are remembered is published by each server (§2.3).
+    /// The IETF draft: a quoted String in `Idempotency-Key` (§2.1), 409 while the first copy runs,
+    /// 422 for other content (§2.7), the saved result whether success or error (§2.6). How long
+    /// keys are remembered is published by each server (§2.3).
     pub const fn ietf(remembered_for: Duration) -> Self {
         Self::new(Self::IDEMPOTENCY_KEY, KeyFormat::Quoted, remembered_for)
             .with_in_progress(StatusCode::CONFLICT)
@@ -113,7 +119,8 @@ impl KeyContract {
         self
     }
 
-    /// Replaces how many characters a key may have. The quotes and escapes of [`KeyFormat::Quoted`] do not count.
+    /// Replaces how many characters a key may have. The quotes and escapes of [`KeyFormat::Quoted`]
+    /// do not count.
     pub const fn with_length(mut self, characters: RangeInclusive<usize>) -> Self {
         (self.shortest, self.longest) = (*characters.start(), *characters.end());
         self
@@ -125,9 +132,11 @@ impl KeyContract {
         self
     }
 
-    /// Refuses, before anything is sent, a key that comes back with another method, URL or body while it is remembered.
+    /// Refuses, before anything is sent, a key that comes back with another method, URL or body
+    /// while it is remembered.
     ///
-    /// The guard sees what one client sends, and remembers a bounded number of keys; the server's own check stays the authority.
+    /// The guard sees what one client sends, and remembers a bounded number of keys; the server's
+    /// own check stays the authority.
     pub const fn with_reuse_guard(mut self) -> Self {
         self.reuse = Reuse::Guarded;
         self
@@ -139,25 +148,29 @@ impl KeyContract {
         self
     }
 
-    /// Names the response header that marks a replay. An answer with it is final, whatever its status: another send returns the same.
+    /// Names the response header that marks a replay. An answer with it is final, whatever its
+    /// status: another send returns the same.
     pub const fn with_replay_marker(mut self, header: HeaderName) -> Self {
         put(&mut self.replay_marker, header);
         self
     }
 
-    /// Names the status that means: the first copy is still being processed, come back with the same key.
+    /// Names the status that means: the first copy is still being processed, come back with the
+    /// same key.
     pub const fn with_in_progress(mut self, status: StatusCode) -> Self {
         self.in_progress = Some(status);
         self
     }
 
-    /// Names the status that means: this key was used with other content. Servers use it for plain validation failures as well.
+    /// Names the status that means: this key was used with other content. Servers use it for plain
+    /// validation failures as well.
     pub const fn with_mismatch(mut self, status: StatusCode) -> Self {
         self.mismatch = Some(status);
         self
     }
 
-    /// Names the companion header that carries the time of the first send, the same on every attempt (OASIS Repeatable Requests 1.0).
+    /// Names the companion header that carries the time of the first send, the same on every
+    /// attempt (OASIS Repeatable Requests 1.0).
     pub const fn with_first_sent_header(mut self, header: HeaderName) -> Self {
         put(&mut self.first_sent_header, header);
         self
@@ -250,14 +263,16 @@ impl KeyContract {
         Ok(value)
     }
 
-    /// Reads a key that the caller put into a header: the strict reverse of [`encode`](Self::encode).
+    /// Reads a key that the caller put into a header: the strict reverse of
+    /// [`encode`](Self::encode).
     ///
-    /// Parameters behind a quoted key are accepted and mean nothing (RFC 9651 §3.3): the draft defines none. The header itself is sent
-    /// as the caller wrote it.
+    /// Parameters behind a quoted key are accepted and mean nothing (RFC 9651 §3.3): the draft
+    /// defines none. The header itself is sent as the caller wrote it.
     ///
     /// # Errors
-    /// The value is not spelled as the contract's [`format`](Self::format), or what it spells is not a key ([`IdempotencyKey::parse`])
-    /// of the [`length`](Self::length) that the contract allows.
+    /// The value is not spelled as the contract's [`format`](Self::format), or what it spells is
+    /// not a key ([`IdempotencyKey::parse`]) of the [`length`](Self::length) that the contract
+    /// allows.
     pub fn read(&self, value: &HeaderValue) -> Result<IdempotencyKey, InvalidKey> {
         let key = match self.format {
             KeyFormat::Bare => {
@@ -276,16 +291,19 @@ impl KeyContract {
     /// Reads the caller's key out of a request's headers; `None` when there is none.
     ///
     /// # Errors
-    /// As [`read`](Self::read), and when there are several: which one the server would take is anybody's guess.
+    /// As [`read`](Self::read), and when there are several: which one the server would take is
+    /// anybody's guess.
     pub fn find(&self, headers: &HeaderMap) -> Option<Result<IdempotencyKey, InvalidKey>> {
         let mut values = headers.get_all(&self.header).iter();
         let first = values.next()?;
         Some(if values.next().is_some() { Err(InvalidKey(Flaw::Several)) } else { self.read(first) })
     }
 
-    /// The companion header with the time of the first send, if the contract has one: an IMF-fixdate (RFC 9110 §5.6.7).
+    /// The companion header with the time of the first send, if the contract has one: an
+    /// IMF-fixdate (RFC 9110 §5.6.7).
     ///
-    /// A time that such a date cannot say becomes the nearest that it can: 1970 and 9999 are its ends.
+    /// A time that such a date cannot say becomes the nearest that it can: 1970 and 9999 are its
+    /// ends.
     #[must_use]
     pub fn first_sent(&self, at: SystemTime) -> Option<(HeaderName, HeaderValue)> {
         let header = self.first_sent_header.clone()?;
@@ -319,7 +337,8 @@ impl KeyContract {
     }
 }
 
-/// A `const fn` cannot drop the name that it replaces. It is forgotten instead: nearly always `None` or static, and never in a loop.
+/// A `const fn` cannot drop the name that it replaces. It is forgotten instead: nearly always
+/// `None` or static, and never in a loop.
 const fn put(slot: &mut Option<HeaderName>, header: HeaderName) {
     mem::forget(slot.replace(header));
 }
@@ -331,14 +350,16 @@ fn sayable(at: SystemTime) -> SystemTime {
     UNIX_EPOCH.checked_add(since_epoch.min(LAST_SECOND)).unwrap_or(UNIX_EPOCH)
 }
 
-/// How a key is spelled on the wire. Servers that take the one refuse the other, or count it as another key.
+/// How a key is spelled on the wire. Servers that take the one refuse the other, or count it as
+/// another key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[expect(clippy::exhaustive_enums, reason = "a key has quotes or it has none")]
 pub enum KeyFormat {
     /// The characters of the key, nothing else: Stripe and most servers in the field.
     Bare,
-    /// An RFC 9651 String: in double quotes, with `"` and `\` escaped (§3.3.3). What the IETF draft asks for.
+    /// An RFC 9651 String: in double quotes, with `"` and `\` escaped (§3.3.3). What the IETF draft
+    /// asks for.
     Quoted,
 }
 
@@ -347,9 +368,11 @@ pub enum KeyFormat {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum KeySource {
-    /// A random key is made for an operation that has none. It does not outlive the process: after a crash nobody knows it.
+    /// A random key is made for an operation that has none. It does not outlive the process: after
+    /// a crash nobody knows it.
     Generate,
-    /// An operation without a key is refused before anything is sent, so that nobody forgets to store one.
+    /// An operation without a key is refused before anything is sent, so that nobody forgets to
+    /// store one.
     CallerMust,
 }
 
@@ -358,13 +381,15 @@ pub enum KeySource {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum KeyScope {
-    /// Within the account: a key must not be shared by two endpoints of the server. The cautious reading where nobody says.
+    /// Within the account: a key must not be shared by two endpoints of the server. The cautious
+    /// reading where nobody says.
     Account,
     /// Within one endpoint: another endpoint may see the same key for another operation.
     Endpoint,
 }
 
-/// Which results a server answers again under the same key, instead of executing the operation again.
+/// Which results a server answers again under the same key, instead of executing the operation
+/// again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -400,7 +425,7 @@ pub enum KeyAnswer {
     Replayed,
     /// The first copy is still being processed: wait and send again with the same key (draft §2.7).
     InUse,
-    /// The key was used with other content, or the content is not valid; the status does not tell which. Final, and never a reason for
-    /// a new key: the caller has to look.
+    /// The key was used with other content, or the content is not valid; the status does not tell
+    /// which. Final, and never a reason for a new key: the caller has to look.
     Mismatch,
 }

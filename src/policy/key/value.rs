@@ -12,9 +12,10 @@ use crate::policy::defaults;
 
 /// Names one operation, so that the server recognises a second copy of it. Cheap to clone.
 ///
-/// One key belongs to one operation: the same key on every attempt, another key for other content (draft §2.2). A key is a secret of
-/// sorts, because whoever knows it may be able to read the saved answer: `Debug` does not show it, and there is no `Display`. Two keys
-/// are equal when their text is.
+/// One key belongs to one operation: the same key on every attempt, another key for other content
+/// (draft §2.2). A key is a secret of sorts, because whoever knows it may be able to read the saved
+/// answer: `Debug` does not show it, and there is no `Display`. Two keys are equal when their text
+/// is.
 ///
 /// # Examples
 /// ```
@@ -34,7 +35,8 @@ pub struct IdempotencyKey {
 impl IdempotencyKey {
     /// Checks a key that comes from elsewhere: 1 to 255 visible ASCII characters (`!` to `~`).
     ///
-    /// A space is refused although an RFC 9651 String may hold one: a bare key with spaces at its ends does not survive the wire.
+    /// A space is refused although an RFC 9651 String may hold one: a bare key with spaces at its
+    /// ends does not survive the wire.
     ///
     /// # Errors
     /// [`InvalidKey`] says which rule is broken, and never repeats the key.
@@ -55,7 +57,8 @@ impl IdempotencyKey {
         Self { text: text.into(), first_use: None }
     }
 
-    /// Tells when this key was first sent, by an earlier process for example. The server counts its memory from then on.
+    /// Tells when this key was first sent, by an earlier process for example. The server counts its
+    /// memory from then on.
     ///
     /// # Default
     /// The start of the operation that the key is given to.

@@ -9,10 +9,9 @@ const INSTANT: Duration = Duration::from_nanos(1);
 const KEYED: Effect = Effect::KeyedWrite { remembered_for: HOUR, lapsed: Lapsed::Stop };
 
 fn permit(effect: Effect, evidence: Evidence) -> ResendPermit {
-    match RetryPolicy::DEFAULT.decide(&Situation::new(effect, Signal::Failed, evidence)) {
-        Decision::Resend(permit) => permit,
-        other => panic!("{effect:?}, {evidence:?}: {other:?}"),
-    }
+    let decision = RetryPolicy::DEFAULT.decide(&Situation::new(effect, Signal::Failed, evidence));
+    let Decision::Resend(permit) = decision else { panic!("{effect:?}, {evidence:?}: {decision:?}") };
+    permit
 }
 
 #[test]
