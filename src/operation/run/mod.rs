@@ -125,7 +125,9 @@ impl<'a> Run<'a> {
         match self.decide(&attempt, &supply) {
             Decision::Return if attempt.facts.signal != Signal::Broken => self.answered(attempt),
             // Boxed: an operation without trouble does not carry the rest around.
-            decision => Box::pin(self.obey(decision, attempt, supply)).await,
+            decision @ (Decision::Return | Decision::Stop(_) | Decision::Probe(_) | Decision::Resend(_)) => {
+                Box::pin(self.obey(decision, attempt, supply)).await
+            }
         }
     }
 
