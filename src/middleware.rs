@@ -26,9 +26,10 @@ use crate::{
 /// The middleware. Cheap to clone; clones share the budget.
 ///
 /// # Default
-/// [`RetryPolicy::DEFAULT`], a budget of its own with [`BudgetLimits::DEFAULT`](crate::BudgetLimits::DEFAULT), [`Unmarked::ByMethod`], no deadline (the policy's window
-/// bounds when a resend may start, and never cuts an attempt in flight) and no attempt limit (an attempt that hangs is not cut, so nothing
-/// follows it).
+/// [`RetryPolicy::DEFAULT`], a budget of its own with
+/// [`BudgetLimits::DEFAULT`](crate::BudgetLimits::DEFAULT), [`Unmarked::ByMethod`], no deadline (the
+/// policy's window bounds when a resend may start, and never cuts an attempt in flight) and no
+/// attempt limit (an attempt that hangs is not cut, so nothing follows it).
 ///
 /// # Cancellation
 /// Dropping the request's future at any point stops everything: there is no later request and no spawned task.

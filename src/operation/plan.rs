@@ -1,6 +1,7 @@
 //! What is settled about an operation before its first attempt: who won where several had a say, so that nobody asks again later.
 //!
-//! * **Endpoint**: extension of the request > catalogue row > default write. Where none of them speaks, the method tells the effect.
+//! * **Endpoint**: extension of the request > catalogue row > default write. Where none of them
+//!   speaks, the method tells the effect.
 //! * **Policy and limits**: extension of the request > endpoint > client.
 //! * **Deadline**: as above, and then the scope caps whichever won.
 
@@ -94,8 +95,8 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// The plan of a request that is left alone although it carries something of ours: it goes out once, unbounded, and a [`ReportSlot`] is
-    /// told about it.
+    /// The plan of a request that is left alone although it carries something of ours: it goes out
+    /// once, unbounded, and a [`ReportSlot`] is told about it.
     ///
     /// # Errors
     /// The request carries a key, and no contract says that the server honours one.
@@ -201,7 +202,8 @@ fn effect_alone(request: &Request) -> Effect {
     if method_override::is_there(request.headers()) { Effect::UnprotectedWrite } else { Effect::of_method(request.method()) }
 }
 
-/// Writes the caller's correlation id into the headers. The key comes after it, so that no id can replace a key.
+/// Writes the caller's correlation id into the headers. The key comes after it, so that no id can
+/// replace a key.
 fn correlation(request: &mut Request, extensions: &Extensions) -> Option<CorrelationId> {
     let id = extensions.get::<CorrelationId>()?;
     id.write(request.headers_mut());

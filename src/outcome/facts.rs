@@ -1,4 +1,5 @@
-//! What is known about an attempt, apart from what it brought: what decisions, reports and log lines are made from.
+//! What is known about an attempt, apart from what it brought: what decisions, reports and log
+//! lines are made from.
 
 use std::time::Duration;
 

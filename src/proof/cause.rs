@@ -9,7 +9,8 @@ use std::fmt;
 pub enum Cause {
     /// The server answered; the signal carries the status.
     Status,
-    /// No connection: the name did not resolve, the peer refused, a proxy tunnel or the TLS handshake failed.
+    /// No connection: the name did not resolve, the peer refused, a proxy tunnel or the TLS
+    /// handshake failed.
     Connect,
     /// The certificate is not trusted.
     Certificate,
@@ -21,7 +22,8 @@ pub enum Cause {
     TimedOut(TimeLimit),
     /// The peer broke the protocol.
     Protocol,
-    /// The protocol refused the request before processing: HTTP/2 REFUSED_STREAM, or GOAWAY below this stream.
+    /// The protocol refused the request before processing: HTTP/2 REFUSED_STREAM, or GOAWAY below
+    /// this stream.
     Refused,
     /// The redirect policy stopped the chain.
     Redirect,

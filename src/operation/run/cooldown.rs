@@ -1,4 +1,5 @@
-//! The cool-down that operations share: what the others were told is waited out, what this one was told is passed on.
+//! The cool-down that operations share: what the others were told is waited out, what this one was
+//! told is passed on.
 
 use std::time::Duration;
 

@@ -1,8 +1,10 @@
-//! The loop: send, decide, obey. It holds no opinion about methods, and none about what a status means.
+//! The loop: send, decide, obey. It holds no opinion about methods, and none about what a status
+//! means.
 //!
-//! Here are the verbs. What each of them takes stands beside it: [`preparing`] comes before the first attempt; [`situation`] is
-//! what a decision looks at; [`resending`] and [`probing`] obey one, with [`pausing`] before either; [`cooldown`] is shared with
-//! other operations; [`records`] keeps what the report tells, and [`results`] says what the caller gets.
+//! Here are the verbs. What each of them takes stands beside it: [`preparing`] comes before the
+//! first attempt; [`situation`] is what a decision looks at; [`resending`] and [`probing`] obey
+//! one, with [`pausing`] before either; [`cooldown`] is shared with other operations; [`records`]
+//! keeps what the report tells, and [`results`] says what the caller gets.
 
 mod cooldown;
 mod pausing;
@@ -123,7 +125,9 @@ impl<'a> Run<'a> {
         match self.decide(&attempt, &supply) {
             Decision::Return if attempt.facts.signal != Signal::Broken => self.answered(attempt),
             // Boxed: an operation without trouble does not carry the rest around.
-            decision => Box::pin(self.obey(decision, attempt, supply)).await,
+            decision @ (Decision::Return | Decision::Stop(_) | Decision::Probe(_) | Decision::Resend(_)) => {
+                Box::pin(self.obey(decision, attempt, supply)).await
+            }
         }
     }
 

@@ -14,7 +14,8 @@ use crate::{
 };
 
 impl Run<'_> {
-    /// Gives the connection of a response back and lets the pause pass, counted from the end of the attempt or of the last probe.
+    /// Gives the connection of a response back and lets the pause pass, counted from the end of the
+    /// attempt or of the last probe.
     ///
     /// # Errors
     /// The limit that leaves no time for an attempt after all.
@@ -34,7 +35,8 @@ impl Run<'_> {
 /// When a pause is over.
 ///
 /// # Errors
-/// It lies beyond the horizon of the timers. Deadlines that far are none, so only a policy without a window can have allowed it.
+/// It lies beyond the horizon of the timers. Deadlines that far are none, so only a policy without
+/// a window can have allowed it.
 pub(super) fn reach(from: Instant, pause: Duration) -> Result<Instant, StopReason> {
     from.checked_add(pause).and_then(|until| Deadline::at(until).instant()).ok_or(StopReason::WindowClosed)
 }

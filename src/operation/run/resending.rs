@@ -8,7 +8,8 @@ use crate::{
 };
 
 impl Run<'_> {
-    /// One resend: the budget pays, the old connection goes back, the pause passes, the permit is spent.
+    /// One resend: the budget pays, the old connection goes back, the pause passes, the permit is
+    /// spent.
     pub(super) async fn resend(&mut self, mut attempt: Attempt, supply: &mut Supply, permit: ResendPermit) -> Resent {
         let Some(token) = self.plan.withdraw() else {
             return Resent::Stopped(attempt, StopReason::BudgetSpent);

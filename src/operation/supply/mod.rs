@@ -96,7 +96,8 @@ impl Supply {
     }
 }
 
-/// That nothing else can be sent is held by the compiler. `outgoing.rs` stands here in a crate of its own. What it allows:
+/// That nothing else can be sent is held by the compiler. `outgoing.rs` stands here in a crate of
+/// its own. What it allows:
 ///
 /// ```standalone_crate
 /// #[path = "."]

@@ -7,7 +7,8 @@ use reqwest_middleware::{Next, Result};
 
 use crate::policy::ResendPermit;
 
-/// A request that may be sent, once: only the supply makes one, an attempt takes nothing else, and sending consumes it.
+/// A request that may be sent, once: only the supply makes one, an attempt takes nothing else, and
+/// sending consumes it.
 #[must_use = "what is dropped is not sent"]
 pub(crate) struct Outgoing(Request);
 
