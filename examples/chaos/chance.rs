@@ -9,6 +9,8 @@ pub(crate) struct Chance(u64);
 /// What is left to chance. Each subject draws from a stream of its own: what one draws moves nothing for the others.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Subject {
+    /// Of a run's seed: how many operations begin together, by which client.
+    Herd(u64),
     /// Of a run's seed: the seed of its operation of this number.
     Operation(u64),
     /// Of an operation's seed: what the caller does.
@@ -35,6 +37,7 @@ impl Subject {
             Self::Landing(number) => (5, number),
             Self::Connection(number) => (6, number),
             Self::Life(number) => (7, number),
+            Self::Herd(number) => (8, number),
         }
     }
 }

@@ -7,6 +7,7 @@ use reqwest_safe_retry::{Backoff, HintSpread, Jitter, RetryPolicy, UnreadableHin
 use crate::{
     chance::{Chance, Subject},
     class::Class,
+    fleet::MEMBERS,
 };
 
 /// One operation, as its caller wants it.
@@ -14,7 +15,7 @@ use crate::{
 pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) class: Class,
-    /// Which of the fleet's clients.
+    /// Which of the fleet's clients: part of the seed, so that several operations can be given to one.
     pub(crate) member: usize,
     pub(crate) policy: RetryPolicy,
     pub(crate) unreadable: UnreadableHint,
@@ -48,7 +49,7 @@ pub(crate) enum Payload {
 }
 
 impl Plan {
-    pub(crate) fn of(seed: u64, members: usize) -> Self {
+    pub(crate) fn of(seed: u64) -> Self {
         let chance = &mut Chance::of(seed, Subject::Plan);
         let class = chance.weighted(&[
             (12, Class::Read),
@@ -66,7 +67,7 @@ impl Plan {
         Self {
             seed,
             class,
-            member: (chance.bits() % members.max(1) as u64) as usize,
+            member: (seed % MEMBERS as u64) as usize,
             policy: policy(chance).with_unreadable_hint(unreadable),
             unreadable,
             limit: limit(chance),

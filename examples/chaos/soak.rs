@@ -34,8 +34,8 @@ struct Stage {
     journal: Arc<Journal>,
     database: Arc<Database>,
     tally: Arc<Mutex<Tally>>,
-    /// Tell every operation's story, not only those that broke a promise.
-    tells_all: bool,
+    /// One operation alone, whose story is told in any case. It has only one place in the journal.
+    is_replay: bool,
 }
 
 /// What a run came to.
@@ -55,7 +55,7 @@ pub(crate) async fn run(options: &Options, upstream: &Upstream, journal: &Arc<Jo
         journal: Arc::clone(journal),
         database: Arc::clone(&upstream.database),
         tally: Arc::new(Mutex::new(Tally::new())),
-        tells_all: options.replay.is_some(),
+        is_replay: options.replay.is_some(),
     });
     let tally = Arc::clone(&stage.tally);
 
@@ -84,27 +84,30 @@ pub(crate) async fn run(options: &Options, upstream: &Upstream, journal: &Arc<Jo
 /// Starts operations as others end, and waits for the last. Answers what was held when the run had settled.
 async fn admit(options: &Options, stage: &Arc<Stage>, began: Instant, bar: &ProgressBar) -> Result<Held> {
     let until = began + options.limit;
-    // One that is replayed has only one place in the journal.
-    let places = if options.replay.is_some() { 1 } else { CONCURRENCY };
-    let gate = Arc::new(Semaphore::new(places));
-    let mut settled = None;
+    let gate = Arc::new(Semaphore::new(if stage.is_replay { 1 } else { CONCURRENCY }));
+    let (mut settled, mut number) = (None, 0);
     let mut running = JoinSet::new();
-    for number in 0..options.operations {
-        let Ok(permit) = timeout_at(until, Arc::clone(&gate).acquire_owned()).await else { break };
-        let breaches = lock(&stage.tally).breaches();
-        if breaches >= ENOUGH || Instant::now() >= until {
+    for round in 0.. {
+        let seeds = herd(options, round, number);
+        let permits = timeout_at(until, Arc::clone(&gate).acquire_many_owned(u32::try_from(seeds.len())?));
+        let Ok(permits) = permits.await else { break };
+        let (mut permits, breaches) = (permits?, lock(&stage.tally).breaches());
+        if seeds.is_empty() || breaches >= ENOUGH || Instant::now() >= until {
             break;
         }
         if settled.is_none() && (began.elapsed() > options.limit / 3 || number > options.operations / 3) {
             settled = Some(Held::now());
         }
-        let seed = options.replay.unwrap_or_else(|| Chance::of(options.seed, Subject::Operation(number)).bits());
-        running.spawn(one(Arc::clone(stage), Plan::of(seed, MEMBERS), permit?, places));
+        for seed in seeds {
+            let permit = permits.split(1).ok_or_else(|| anyhow!("a herd is larger than its permits"))?;
+            running.spawn(one(Arc::clone(stage), Plan::of(seed), permit));
+            number += 1;
+        }
         while let Some(ended) = running.try_join_next() {
             ended??;
         }
-        bar.set_position(if options.operations == u64::MAX { began.elapsed().as_secs() } else { number + 1 });
-        bar.set_message(format!("{} operations, {breaches} broken promises", number + 1));
+        bar.set_position(if options.operations == u64::MAX { began.elapsed().as_secs() } else { number });
+        bar.set_message(format!("{number} operations, {breaches} broken promises"));
     }
     while let Some(ended) = running.join_next().await {
         ended??;
@@ -112,20 +115,32 @@ async fn admit(options: &Options, stage: &Arc<Stage>, began: Instant, bar: &Prog
     Ok(settled.unwrap_or_else(Held::now))
 }
 
+/// The seeds of operations that begin together, by one client: what happens to a connection then meets several in the act.
+fn herd(options: &Options, round: u64, first: u64) -> Vec<u64> {
+    let left = options.operations - first;
+    if let Some(operation) = options.replay {
+        return std::iter::repeat_n(operation, usize::from(left > 0)).collect();
+    }
+    let mut chance = Chance::of(options.seed, Subject::Herd(round));
+    let (size, member) = (chance.weighted(&[(4, 1), (2, 4), (1, 16)]), chance.bits() % MEMBERS as u64);
+    let seed = |number| (Chance::of(options.seed, Subject::Operation(number)).bits() >> 8) * MEMBERS as u64 + member;
+    (first..first + left.min(size)).map(seed).collect()
+}
+
 /// One operation, from its plan to its verdict.
-async fn one(stage: Arc<Stage>, plan: Plan, permit: OwnedSemaphorePermit, places: usize) -> Result<()> {
+async fn one(stage: Arc<Stage>, plan: Plan, permit: OwnedSemaphorePermit) -> Result<()> {
     let seed = plan.seed;
     let member = &stage.members[plan.member];
     stage.journal.open(plan.clone());
     let ended = carry_out(member, &plan, &stage.journal).await?;
     // Others may begin meanwhile, unless it is the same one.
-    let permit = (places == 1).then_some(permit);
+    let permit = stage.is_replay.then_some(permit);
     sleep(AFTERMATH).await;
     let record = stage.journal.close(seed).ok_or_else(|| anyhow!("an operation is missing in the journal"))?;
     let applied = stage.database.applied(seed);
     stage.database.forget(seed);
     let breaches = judge(&record, applied, &ended.reports);
-    if stage.tells_all {
+    if stage.is_replay {
         let (road, wire) = (member.road, member.wire);
         println!("{road:?} over {wire:?}: {}", tally::story(&record, &ended.reports, &breaches));
     }
