@@ -87,7 +87,10 @@ impl Link {
         loop {
             let changed = async {
                 store.changed().await;
-                sleep_until(looked + LOOKS_APART).await;
+                // Not a moment for nothing: a timer is late by up to a millisecond.
+                if looked.elapsed() < LOOKS_APART {
+                    sleep_until(looked + LOOKS_APART).await;
+                }
             };
             tokio::select! {
                 news = self.news.recv() => {

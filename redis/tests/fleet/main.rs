@@ -70,8 +70,10 @@ fn scene(sharing: Sharing, before: impl FnOnce(), within: impl FnOnce()) -> Scen
     let back = began + WAIT + Duration::from_millis(1_500);
     let usual_again = back..back + Duration::from_secs(2);
     pause(usual_again.end.saturating_duration_since(Instant::now()));
-    let afterwards = upstream.arrivals().iter().filter(|arrival| usual_again.contains(&arrival.at)).count();
-    Scene { refused: upstream.refused(), ends: workers.end(), afterwards }
+    let arrivals = upstream.arrivals();
+    let afterwards = arrivals.iter().filter(|arrival| usual_again.contains(&arrival.at)).count();
+    let refused = arrivals.iter().filter(|arrival| arrival.refused).count();
+    Scene { refused, ends: workers.end(), afterwards }
 }
 
 impl Scene {

@@ -60,10 +60,6 @@ impl Upstream {
         self.state.lock().unwrap().arrivals.clone()
     }
 
-    pub(crate) fn refused(&self) -> usize {
-        self.arrivals().iter().filter(|arrival| arrival.refused).count()
-    }
-
     async fn serve(self, mut connection: TcpStream) {
         let (mut seen, mut buffer) = (Vec::new(), [0; 4096]);
         while let Ok(read @ 1..) = connection.read(&mut buffer).await {

@@ -94,11 +94,16 @@ impl Drop for Workers {
     }
 }
 
-/// Works, if this is a process of a fleet.
+/// Whether this is a process of a fleet.
+#[allow(dead_code, reason = "a test is told by its name")]
+pub(crate) fn is_one() -> bool {
+    env::var_os("FLEET_UPSTREAM").is_some()
+}
+
+/// Works, as a process of a fleet.
 pub(crate) fn work() {
-    if let Ok(upstream) = env::var("FLEET_UPSTREAM") {
-        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(send(&upstream));
-    }
+    let upstream = env::var("FLEET_UPSTREAM").expect("started by a fleet");
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(send(&upstream));
 }
 
 async fn send(upstream: &str) {
