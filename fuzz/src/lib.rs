@@ -1,6 +1,6 @@
 //! What has to hold for every input. Each module has one `check`, which panics where it does not.
 //!
-//! A fuzz target feeds it; `tests/corpora.rs` includes this file and feeds it the seeds, on stable.
+//! A fuzz target feeds it; `tests/it/properties/corpora.rs` includes this file and feeds it the seeds, on stable.
 //! Nothing here looks inside the crate: the public interface is what a stranger's bytes reach.
 
 pub mod catalogs;

@@ -28,7 +28,7 @@ pub fn check(data: &[u8]) {
         other => panic!("two equal rows: {template:?}: {other:?}"),
     }
     let _either = StatusUrl::by_path(template, template);
-    for value in ["v", "%41", "%2F", "a.b"] {
+    for value in ["v", "%41", "%2F", "z.z"] {
         // A segment of dots leads elsewhere, and says so in its spelling.
         if let Some(url) = filled(template, value).and_then(|path| as_written(&path)) {
             assert_eq!(row_of(catalog.clone(), url.clone()), Some("row".to_owned()), "{template:?} does not know {url}");

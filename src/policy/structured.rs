@@ -79,7 +79,7 @@ fn bare_item(field: &[u8]) -> Option<&[u8]> {
         [b'-' | b'0'..=b'9', ..] => number(field),
         [b'?', b'0' | b'1', rest @ ..] => Some(rest),
         [b'@', rest @ ..] => integer(rest),
-        [b':', rest @ ..] => after_all(rest, |byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte)).strip_prefix(b":"),
+        [b':', rest @ ..] => byte_sequence(rest),
         [b'%', rest @ ..] => display_string(rest),
         [b'A'..=b'Z' | b'a'..=b'z' | b'*', rest @ ..] => {
             Some(after_all(rest, |byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/".contains(&byte)))
@@ -102,6 +102,16 @@ fn number(field: &[u8]) -> Option<&[u8]> {
 fn integer(field: &[u8]) -> Option<&[u8]> {
     let (whole, rest) = digits(field.strip_prefix(b"-").unwrap_or(field));
     ((1..=15).contains(&whole) && !rest.starts_with(b".")).then_some(rest)
+}
+
+/// Base64, padded or not, then a colon (§4.2.7).
+fn byte_sequence(field: &[u8]) -> Option<&[u8]> {
+    let padding = after_all(field, |byte| byte.is_ascii_alphanumeric() || b"+/".contains(&byte));
+    let rest = after_all(padding, |byte| byte == b'=');
+    let (digits, padding) = (field.len() - padding.len(), padding.len() - rest.len());
+    let whole = digits % 4 != 1 && (padding == 0 || (digits + padding) % 4 == 0 && padding < 3);
+    let rest = rest.strip_prefix(b":")?;
+    whole.then_some(rest)
 }
 
 /// §4.2.10
@@ -159,6 +169,8 @@ mod tests {
             ";a=\"x\\\"y\"",
             ";a=tok/en:1",
             ";a=:aGk=:",
+            ";a=:aGk:",
+            ";a=::",
             ";a=?0;b=?1",
             ";a=@-1",
             ";*k.1_-=*t",
@@ -181,6 +193,11 @@ mod tests {
             ";a=-",
             ";a=?2",
             ";a=:aGk=",
+            ";a=:=:",
+            ";a=:aGkx=:",
+            ";a=:aGkxx:",
+            ";a=:aGk==:",
+            ";a=:aG=k:",
             ";a=@1.5",
             ";a=\"x",
             ";a=%\"%C3%BC\"",

@@ -2,10 +2,8 @@
 //!
 //! A finding becomes a seed: `fuzz/README.md`.
 
-#![allow(clippy::unwrap_used, reason = "what fails here fails its test")]
-
 #[allow(unreachable_pub, reason = "a crate of its own, included here")]
-#[path = "../fuzz/src/lib.rs"]
+#[path = "../../../fuzz/src/lib.rs"]
 mod targets;
 
 use std::{fs, path::Path};
