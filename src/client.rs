@@ -10,7 +10,6 @@ use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Reques
 
 use crate::{
     middleware::SafeRetry,
-    operation::settings::Witness,
     proof::witness::{SendWitness, counting},
 };
 
@@ -116,9 +115,8 @@ impl SafeClientBuilder {
             Redirects::Counted(policy) => (counting(policy), SendWitness::counted()),
         };
         let client = self.builder.retry(reqwest::retry::never()).redirect(policy).referer(false).build()?;
-        let retry = self.retry.with(|settings| settings.witness = Witness::InPlace);
         let outside = self.outside.into_iter().fold(ClientBuilder::new(client), ClientBuilder::with_arc);
-        let inside = self.inside.into_iter().fold(outside.with(retry), ClientBuilder::with_arc);
+        let inside = self.inside.into_iter().fold(outside.with(self.retry), ClientBuilder::with_arc);
         Ok(self.inits.into_iter().fold(inside.with(witness), ClientBuilder::with_arc_init).build())
     }
 }

@@ -13,7 +13,6 @@ use tokio::time::{Instant, timeout_at};
 use crate::{
     contract::endpoint::{Answer, Endpoint},
     operation::plan::Plan,
-    operation::settings::Witness,
     operation::supply::Outgoing,
     outcome::facts::AttemptFacts,
     policy::{AnswerFacts, Evidence, Signal, TooEarly},
@@ -94,7 +93,7 @@ pub(crate) async fn send(
     match result {
         Ok(Ok(response)) => attempt.answered(plan, response, limit, &slot, too_early).await,
         Ok(Err(error)) => attempt.failed(plan, error, &slot, too_early),
-        Err(_) => attempt.facts.evidence = unanswered(plan, &slot),
+        Err(_) => attempt.facts.evidence = unanswered(&slot),
     }
     attempt.facts.key_kept = slot.key_kept();
     attempt.facts.sends = slot.count().max(1);
@@ -165,7 +164,7 @@ impl Attempt {
     /// An error of the transport speaks for itself. One that an inner middleware made may stand for
     /// an answer, or for a failure below it: then the witness knows better.
     fn failed(&mut self, plan: &Plan<'_>, error: Error, slot: &SendSlot, too_early: TooEarly) {
-        self.facts.evidence = unanswered(plan, slot);
+        self.facts.evidence = unanswered(slot);
         match (&error, slot.answer(), slot.failure()) {
             (Error::Reqwest(transport), None, _) if transport.status().is_none() => self.broke_off(errors::cause(transport)),
             (Error::Reqwest(transport), Some(_), _) if transport.status().is_none() => self.broke_off(errors::cause(transport)),
@@ -198,13 +197,10 @@ impl Attempt {
     }
 }
 
-/// What is proven about an attempt that brought no answer.
-fn unanswered(plan: &Plan<'_>, slot: &SendSlot) -> Evidence {
-    slot.verdict().unwrap_or(match plan.witness {
-        // proof: everything that is sent passes the witness, and nothing did.
-        Witness::InPlace => Evidence::Unprocessed,
-        Witness::Unheard => Evidence::Unknown,
-    })
+/// What is proven about an attempt that brought no answer. Where nothing was witnessed, an inner
+/// middleware may have sent it past the witness, or may still do so.
+fn unanswered(slot: &SendSlot) -> Evidence {
+    slot.verdict().unwrap_or(Evidence::Unknown)
 }
 
 /// What there is to know about an answer, for the policy to say what it means.

@@ -17,7 +17,7 @@ use crate::{
     observe::OperationFacts,
     operation::chance::Chance,
     operation::key::OperationKey,
-    operation::settings::{Settings, Witness},
+    operation::settings::Settings,
     outcome::error::Misuse,
     outcome::report::ReportSlot,
     policy::{Draw, Effect, RetryPolicy, defaults},
@@ -50,7 +50,6 @@ pub(crate) struct Plan<'a> {
     /// Sent and logged alike on every attempt.
     pub(crate) correlation: Option<CorrelationId>,
     pub(crate) chance: &'a Chance,
-    pub(crate) witness: Witness,
 }
 
 impl<'a> Plan<'a> {
@@ -88,7 +87,6 @@ impl<'a> Plan<'a> {
             cooldown: settings.cooldown.as_ref().map(|cooldown| cooldown.place(request)),
             headers: settings.attempt_headers.as_deref(),
             chance: &settings.chance,
-            witness: settings.witness,
             correlation,
             key,
             endpoint,
@@ -114,7 +112,6 @@ impl<'a> Plan<'a> {
             cooldown: None,
             headers: None,
             chance: &settings.chance,
-            witness: settings.witness,
             correlation: correlation(request, extensions),
             key: OperationKey::settle(request, None, extensions.get())?,
             endpoint: None,

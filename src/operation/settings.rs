@@ -29,16 +29,6 @@ pub(crate) struct Settings {
     pub(crate) telemetry: Telemetry,
     pub(crate) reuse_guard: Arc<ReuseGuard>,
     pub(crate) chance: Chance,
-    pub(crate) witness: Witness,
-}
-
-/// Whether a witness stands behind the plugin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Witness {
-    /// The client was built with one: what it did not see was not sent.
-    InPlace,
-    /// Perhaps.
-    Unheard,
 }
 
 impl Default for Settings {
@@ -56,7 +46,6 @@ impl Default for Settings {
             telemetry: Telemetry::default(),
             reuse_guard: Arc::new(ReuseGuard::new()),
             chance: Chance::default(),
-            witness: Witness::Unheard,
         }
     }
 }

@@ -148,7 +148,7 @@ fn a_date_is_no_number_and_keeps_its_wait() {
 fn a_malformed_wait_is_unreadable_and_never_zero() {
     for value in [
         "soon", "1m0s", "", " ", "\t", "-5", "+5", "0x10", "1e3", "NaN", "inf", "120junk", "１２", "1_000", "1 0", "\"10\"", "10;", ".5",
-        "5.", ".", "1.5.2", "1.+5", "1. 5", "1,5", "--", "10s",
+        "5.", ".", "1.5.2", "1.+5", "1. 5", "--", "10s",
     ] {
         assert_eq!(now_after(value), unreadable(), "{value:?}");
     }

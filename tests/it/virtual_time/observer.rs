@@ -212,17 +212,18 @@ async fn a_report_is_json_with_milliseconds_and_numbers() {
         "attempts": [
             {
                 "number": 1, "started_ms": 0, "took_ms": 40, "signal": { "Answered": 503 }, "status": 503, "evidence": "Unknown",
-                "cause": "Status", "hint_ms": 2000, "time_left_ms": 19960, "pause_ms": 2000, "resend": "KeyDeduplicates",
+                "cause": "Status", "sends": 1, "hint_ms": 2000, "time_left_ms": 19960, "pause_ms": 2000, "resend": "KeyDeduplicates",
             },
             {
                 "number": 2, "started_ms": 2040, "took_ms": 0, "signal": "Failed", "status": null, "evidence": "Unknown",
-                "cause": "PeerClosed", "hint_ms": null, "time_left_ms": 17960, "pause_ms": null, "resend": null,
+                "cause": "PeerClosed", "sends": 1, "hint_ms": null, "time_left_ms": 17960, "pause_ms": null, "resend": null,
             },
         ],
         "probes": [],
         "stop": "AttemptsSpent",
         "outcome": "Unknown",
         "evidence": "Unknown",
+        "advice": [],
         "hint_ms": 2000,
         "key_was_sent": true,
         "replayed": false,

@@ -90,7 +90,7 @@ async fn an_operation_in_progress_is_asked_about_again_after_a_longer_pause() {
 
 #[tokio::test(start_paused = true)]
 async fn a_probe_that_cannot_tell_ends_the_operation_as_unknown_and_is_not_asked_again() {
-    for words in [vec![Says::Undecided], vec![Says::InProgress, Says::Undecided], vec![Says::Hangs], vec![Says::InProgress, Says::Hangs]] {
+    for words in [vec![Says::Undecided], vec![Says::InProgress, Says::Undecided]] {
         for step in [Step::fails(), Step::status(503), Step::hangs()] {
             let (peer, probe) = (Scripted::new([step]), ScriptedProbe::new(words.clone()));
             let endpoint = order(&probe).with_deadline(seconds(20)).with_attempt_limit(seconds(1));
@@ -238,7 +238,34 @@ async fn one_attempt_and_then_a_look_works() {
     }
 }
 
-/// Attempts, deadline, window, budget, key, body, a hint that cannot be read, a server that forbids.
+/// Nobody is asked before a wait is over that somebody asked for, and a wait that cannot be read may
+/// be a long one.
+#[tokio::test(start_paused = true)]
+async fn a_last_look_that_would_come_earlier_than_asked_is_not_taken() {
+    for (reason, wait, limit) in [
+        (StopReason::DeadlineTooNear, "60", seconds(10)),
+        (StopReason::WindowClosed, "60", Duration::MAX),
+        (StopReason::UnreadableHint, "soon", seconds(10)),
+    ] {
+        let (peer, probe) = (Scripted::new([Step::status(503).with_header("retry-after", wait)]), ScriptedProbe::new([Says::Absent]));
+        let ended = end(post(&client(steady(), &peer), order(&probe).with_deadline(limit))).await;
+        assert_eq!((ended.report.stop(), ended.report.outcome()), (reason, Outcome::Unknown));
+        assert_eq!((probe.times(), peer.sends()), (0, 1), "{reason:?}");
+    }
+}
+
+/// A status page that is silent takes no more than the limit of an attempt, and may be asked again.
+#[tokio::test(start_paused = true)]
+async fn a_question_that_runs_into_the_attempt_limit_is_asked_again() {
+    let (peer, probe) = (Scripted::new([Step::fails()]), ScriptedProbe::new([Says::Hangs, Says::Applied]));
+    let endpoint = order(&probe).with_deadline(seconds(20)).with_attempt_limit(seconds(1));
+    let ended = end(post(&client(steady(), &peer), endpoint)).await;
+    assert_eq!(ended.report.outcome(), Outcome::Reconciled);
+    assert!(ended.report.took() < seconds(3));
+    assert_eq!((probe.times(), peer.sends()), (2, 1));
+}
+
+/// Attempts, deadline, budget, key, body, a server that forbids.
 #[tokio::test(start_paused = true)]
 async fn whatever_stops_an_unknown_write_the_probe_is_asked_once_more() {
     let policy = RetryPolicy::DEFAULT;
@@ -249,13 +276,6 @@ async fn whatever_stops_an_unknown_write_the_probe_is_asked_once_more() {
     let cases: Vec<(StopReason, Step, Change)> = vec![
         (StopReason::AttemptsSpent, Step::fails(), Box::new(move |order| order.with_policy(policy.with_attempts(1)))),
         (StopReason::DeadlineTooNear, Step::hangs(), Box::new(|order| order.with_deadline(seconds(10)))),
-        (
-            StopReason::DeadlineTooNear,
-            Step::status(503).with_header("retry-after", "60"),
-            Box::new(|order| order.with_deadline(seconds(10))),
-        ),
-        (StopReason::WindowClosed, Step::status(503).with_header("retry-after", "60"), Box::new(|order| order)),
-        (StopReason::UnreadableHint, Step::status(503).with_header("retry-after", "soon"), Box::new(|order| order)),
         (StopReason::ServerForbade, Step::status(500), Box::new(|order| order.classified_by(|_| Some(Verdict::Forbidden)))),
     ];
     for (reason, step, change) in cases {

@@ -70,7 +70,7 @@ async fn the_table_can_be_changed() {
 async fn the_question_carries_the_credentials_and_the_parameters_of_the_path() {
     let (_, sent) = lost_then(capture(), Step::status(200)).await;
     let [_, asked] = &sent[..] else { panic!("one write, one question") };
-    assert_eq!(asked.url().as_str(), "https://api.test/captures/7%2F8");
+    assert_eq!(asked.url().as_str(), "https://api.test/captures/7%2F8?secret=1", "the query may be what tells it from others");
     assert_eq!(
         (asked.method().as_str(), asked.header("authorization"), asked.header("x-tenant")),
         ("GET", Some("Bearer token"), Some("9"))
@@ -205,8 +205,12 @@ async fn an_absent_write_is_sent_again_and_an_applied_one_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_query_of_the_operation_never_reaches_the_status_url() {
-    let (_, sent) = lost_then(capture(), Step::status(200)).await;
+async fn a_query_of_the_operation_reaches_its_own_origin_only() {
     assert!(Url::parse(ORDER).unwrap().query().is_some());
-    assert_eq!(sent[1].query(), None);
+    for (status, found) in [(200, Found::Applied), (404, Found::Undecided)] {
+        let probe = StatusUrl::by_path("/orders/{order}/capture", "https://status.test/{order}").unwrap();
+        let (report, sent) = lost_then(probe, Step::status(status)).await;
+        assert_eq!(sent[1].query(), None);
+        assert_eq!(report.probes()[0].found(), found, "what was left out may be what tells it from others");
+    }
 }
