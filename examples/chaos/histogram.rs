@@ -47,7 +47,7 @@ impl Histogram {
 fn bucket(duration: Duration) -> usize {
     let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX).max(1);
     let doubling = micros.ilog2();
-    let step = (micros - (1 << doubling)) * u64::from(STEPS) >> doubling;
+    let step = ((micros - (1 << doubling)) * u64::from(STEPS)) >> doubling;
     (doubling * STEPS) as usize + usize::try_from(step).unwrap_or_default()
 }
 

@@ -38,13 +38,13 @@ impl Database {
 
     /// Effect and key go in with one transaction. A key made before `forgotten` is not remembered any more. All times are the journal's.
     pub(super) fn apply(&self, operation: u64, key: Option<&str>, now: u64, forgotten: u64) -> Option<Applied> {
-        let operation = operation.cast_signed();
+        let operation = operation as i64;
         self.run(|connection| {
             let transaction = connection.transaction()?;
             if let Some(key) = key {
                 let known = transaction
                     .prepare_cached("SELECT operation FROM keys WHERE key = ?1 AND made >= ?2")?
-                    .query_row(params![key, forgotten.cast_signed()], |row| row.get::<_, i64>(0))
+                    .query_row(params![key, forgotten as i64], |row| row.get::<_, i64>(0))
                     .optional()?;
                 if let Some(of) = known {
                     return Ok(if of == operation { Applied::Before } else { Applied::Elsewhere });
@@ -52,7 +52,7 @@ impl Database {
                 transaction.prepare_cached("INSERT OR REPLACE INTO keys (key, operation, made) VALUES (?1, ?2, ?3)")?.execute(params![
                     key,
                     operation,
-                    now.cast_signed()
+                    now as i64
                 ])?;
             }
             transaction.prepare_cached("INSERT INTO effects (operation) VALUES (?1)")?.execute([operation])?;
@@ -66,16 +66,16 @@ impl Database {
         let count = |connection: &mut Connection| {
             connection
                 .prepare_cached("SELECT count(*) FROM effects WHERE operation = ?1")?
-                .query_row([operation.cast_signed()], |row| row.get::<_, i64>(0))
+                .query_row([operation as i64], |row| row.get::<_, i64>(0))
         };
-        self.run(count).map_or(0, i64::cast_unsigned)
+        self.run(count).map_or(0, |count| count as u64)
     }
 
     /// The operation is judged: nobody will ask for it again.
     pub(crate) fn forget(&self, operation: u64) {
         self.run(|connection| {
             for table in ["DELETE FROM effects WHERE operation = ?1", "DELETE FROM keys WHERE operation = ?1"] {
-                connection.prepare_cached(table)?.execute([operation.cast_signed()])?;
+                connection.prepare_cached(table)?.execute([operation as i64])?;
             }
             Ok(())
         });
