@@ -57,7 +57,7 @@ impl Crate {
             }
         }
         let mut module = Module { path: path.clone(), file: below_src(file), items, renames: BTreeMap::new() };
-        module.renames = module.uses().into_iter().map(|(name, target)| (name, target)).collect();
+        module.renames = module.uses().into_iter().collect();
         self.modules.insert(path, module);
     }
 
