@@ -1,6 +1,8 @@
-//! Real processes, a real store, and what happens to it: how many requests the upstream has to refuse while it wants to be left alone.
+//! Real processes, a real store, and what happens to it: how many requests the upstream has to
+//! refuse while it wants to be left alone.
 //!
-//! By itself, each of 20 processes has to be told once. Through a store that works, one of them is told and the others know.
+//! By itself, each of 20 processes has to be told once. Through a store that works, one of them is
+//! told and the others know.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "what fails here fails the test")]
 
@@ -25,10 +27,12 @@ use worker::{Ends, Fleet, Sharing};
 
 const KEY: &str = "reqwest-safe-retry:{test}";
 const PROCESSES: u32 = 20;
-/// Requests a second, of each. The example measures more of them; here, a busy machine shall not turn its delays into refusals.
+/// Requests a second, of each. The example measures more of them; here, a busy machine shall not
+/// turn its delays into refusals.
 const RATE: f64 = 2.0;
 const WAIT: Duration = Duration::from_secs(3);
-/// Until all processes have connected, to the upstream and to the store, or have given it up for now.
+/// Until all processes have connected, to the upstream and to the store, or have given it up for
+/// now.
 const STARTED: Duration = Duration::from_secs(3);
 
 /// A request that was on its way when the process was told is refused as well.
@@ -53,7 +57,8 @@ struct Scene {
     afterwards: usize,
 }
 
-/// Starts a fleet, lets `before` happen, then the upstream wants to be left alone, and `within` happens a third of that later.
+/// Starts a fleet, lets `before` happen, then the upstream wants to be left alone, and `within`
+/// happens a third of that later.
 fn scene(sharing: Sharing, before: impl FnOnce(), within: impl FnOnce()) -> Scene {
     let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
@@ -86,7 +91,8 @@ impl Scene {
     }
 }
 
-/// With a store that something happens to before the wait, and with what has become of it a second later.
+/// With a store that something happens to before the wait, and with what has become of it a second
+/// later.
 fn with_store<S>(before: impl FnOnce(Server) -> S, within: impl FnOnce(S)) -> Scene {
     let server = Server::start();
     let sharing = Sharing::Store(server.port());
