@@ -25,14 +25,12 @@ pub use link::Link;
 /// # Ok(())
 /// # }
 /// ```
-#[must_use]
 pub fn share(store: Client, fleet: &str) -> (Cooldown, Link) {
     share_as(Cooldown::new().holding_back(HoldsBack::FirstSendsToo), store, fleet)
 }
 
 /// As [`share`], for a cool-down of your own: one with names ([`Cooldown::named_by`]), or one that
 /// holds back resends only.
-#[must_use]
 pub fn share_as(cooldown: Cooldown, store: Client, fleet: &str) -> (Cooldown, Link) {
     let (tell, news) = link::news();
     let link = Link::new(cooldown.clone(), news, store, fleet);
