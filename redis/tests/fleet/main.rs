@@ -59,7 +59,8 @@ struct Scene {
 
 /// Starts a fleet, lets `before` happen, then the upstream wants to be left alone, and `within`
 /// happens a third of that later.
-fn scene(sharing: Sharing, before: impl FnOnce(), within: impl FnOnce()) -> Scene {
+/// What `within` leaves is kept until all have ended.
+fn scene<K>(sharing: Sharing, before: impl FnOnce(), within: impl FnOnce() -> K) -> Scene {
     let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let upstream = runtime.block_on(Upstream::start(Duration::ZERO));
@@ -70,7 +71,7 @@ fn scene(sharing: Sharing, before: impl FnOnce(), within: impl FnOnce()) -> Scen
     let began = Instant::now();
     upstream.refuse(WAIT);
     pause(WAIT / 3);
-    within();
+    let _kept = within();
     // They come back over a second.
     let back = began + WAIT + Duration::from_millis(1_500);
     let usual_again = back..back + Duration::from_secs(2);
@@ -93,7 +94,7 @@ impl Scene {
 
 /// With a store that something happens to before the wait, and with what has become of it a second
 /// later.
-fn with_store<S>(before: impl FnOnce(Server) -> S, within: impl FnOnce(S)) -> Scene {
+fn with_store<S, K>(before: impl FnOnce(Server) -> S, within: impl FnOnce(S) -> K) -> Scene {
     let server = Server::start();
     let sharing = Sharing::Store(server.port());
     let between = Mutex::new(None);
@@ -114,7 +115,7 @@ fn where_no_store_listens_each_process_is_told() {
 
 #[test]
 fn when_the_store_was_killed_each_process_is_told() {
-    with_store(Server::kill, drop).assert(EACH_BY_ITSELF);
+    with_store(Server::kill, |_| ()).assert(EACH_BY_ITSELF);
 }
 
 #[test]
@@ -123,11 +124,7 @@ fn when_the_store_hangs_each_process_is_told() {
         server.stop();
         server
     };
-    with_store(stop, |server| {
-        pause(WAIT);
-        drop(server);
-    })
-    .assert(EACH_BY_ITSELF);
+    with_store(stop, |server| server).assert(EACH_BY_ITSELF);
 }
 
 #[test]
@@ -136,7 +133,7 @@ fn when_the_key_holds_something_else_each_process_is_told() {
         server.ask::<()>(cmd("SET").arg(KEY).arg("mine").take());
         server
     };
-    with_store(spoil, drop).assert(EACH_BY_ITSELF);
+    with_store(spoil, |server| server).assert(EACH_BY_ITSELF);
 }
 
 #[test]
@@ -161,7 +158,7 @@ fn when_something_that_is_no_store_listens_each_process_is_told() {
 
 #[test]
 fn through_a_store_that_is_well_the_fleet_knows_what_one_was_told() {
-    with_store(|server| server, drop).assert(TOGETHER);
+    with_store(|server| server, |server| server).assert(TOGETHER);
 }
 
 #[test]
@@ -171,17 +168,21 @@ fn a_store_that_was_restarted_before_is_found_again() {
         pause(STARTED);
         server
     };
-    with_store(restart, drop).assert(TOGETHER);
+    with_store(restart, |server| server).assert(TOGETHER);
 }
 
 #[test]
 fn a_store_that_restarts_within_the_wait_costs_nothing() {
-    with_store(|server| server, |server| drop(Server::start_on(server.kill()))).assert(TOGETHER);
+    with_store(|server| server, |server| Server::start_on(server.kill())).assert(TOGETHER);
 }
 
 #[test]
 fn a_store_that_is_flushed_within_the_wait_costs_nothing() {
-    with_store(|server| server, |server| server.ask::<()>(cmd("FLUSHALL"))).assert(TOGETHER);
+    let flush = |server: Server| {
+        server.ask::<()>(cmd("FLUSHALL"));
+        server
+    };
+    with_store(|server| server, flush).assert(TOGETHER);
 }
 
 #[test]
@@ -190,7 +191,7 @@ fn a_store_without_room_takes_what_a_wait_needs() {
         server.ask::<()>(cmd("CONFIG").arg("SET").arg("maxmemory").arg("1").take());
         server
     };
-    with_store(fill, drop).assert(TOGETHER);
+    with_store(fill, |server| server).assert(TOGETHER);
 }
 
 #[test]
@@ -205,7 +206,7 @@ fn nonsense_in_the_store_is_not_listened_to() {
         server.ask::<()>(cmd("PUBLISH").arg(KEY).arg("nonsense").take());
         server
     };
-    with_store(spoil, drop).assert(TOGETHER);
+    with_store(spoil, |server| server).assert(TOGETHER);
 }
 
 // ===== no false hold =====
@@ -219,10 +220,7 @@ fn a_store_that_wakes_up_late_holds_nobody_back_for_what_is_over() {
     let scene = with_store(stop, |server| {
         pause(WAIT - WAIT / 3 + Duration::from_millis(500));
         server.go_on(); // it runs now what it was told then
-        thread::spawn(move || {
-            pause(Duration::from_secs(5));
-            drop(server);
-        });
+        server
     });
     scene.assert(EACH_BY_ITSELF);
 }
