@@ -10,8 +10,8 @@ pub use link::Link;
 
 /// A cool-down that all processes of a fleet share, and the link through which they do.
 ///
-/// Spawn [`Link::run`]; without it, the cool-down is this process's own. First sends are held back as well. A fleet is whoever gives
-/// the same name and uses the same store.
+/// Spawn [`Link::run`]; without it, the cool-down is this process's own. First sends are held back
+/// as well. A fleet is whoever gives the same name and uses the same store.
 ///
 /// # Examples
 /// ```no_run
@@ -25,13 +25,12 @@ pub use link::Link;
 /// # Ok(())
 /// # }
 /// ```
-#[must_use]
 pub fn share(store: Client, fleet: &str) -> (Cooldown, Link) {
     share_as(Cooldown::new().holding_back(HoldsBack::FirstSendsToo), store, fleet)
 }
 
-/// As [`share`], for a cool-down of your own: one with names ([`Cooldown::named_by`]), or one that holds back resends only.
-#[must_use]
+/// As [`share`], for a cool-down of your own: one with names ([`Cooldown::named_by`]), or one that
+/// holds back resends only.
 pub fn share_as(cooldown: Cooldown, store: Client, fleet: &str) -> (Cooldown, Link) {
     let (tell, news) = link::news();
     let link = Link::new(cooldown.clone(), news, store, fleet);

@@ -1,7 +1,8 @@
-//! Between the cool-down of this process and the store: what was said here is told there, and what changes there is heard here.
+//! Between the cool-down of this process and the store: what was said here is told there, and what
+//! changes there is heard here.
 //!
-//! Requests never wait for any of this. What cannot be told in time is dropped: then each process learns it for itself, as it would
-//! without a store.
+//! Requests never wait for any of this. What cannot be told in time is dropped: then each process
+//! learns it for itself, as it would without a store.
 
 use std::{
     convert::Infallible,
@@ -19,16 +20,19 @@ use tokio::{
 
 use crate::store::{Gone, Store};
 
-/// How many waits may queue for the store. More than this at once only happens while nobody empties the queue.
+/// How many waits may queue for the store. More than this at once only happens while nobody empties
+/// the queue.
 const QUEUE: usize = 64;
 
-/// 0.1 to 0.2 s at first, 15 to 30 s at last: a fleet that lost its store does not come back as one.
+/// 0.1 to 0.2 s at first, 15 to 30 s at last: a fleet that lost its store does not come back as
+/// one.
 const RECONNECT: Backoff = Backoff::doubling(Duration::from_millis(200), Duration::from_secs(30)).with_jitter(Jitter::Equal);
 
 /// The store is looked at no more often than this, however much it has to say.
 const LOOKS_APART: Duration = Duration::from_millis(20);
 
-/// A link on which nothing happens is looked at this often: some networks drop a connection without a word.
+/// A link on which nothing happens is looked at this often: some networks drop a connection without
+/// a word.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// A wait that a server asked this process for.
@@ -37,7 +41,8 @@ pub(crate) struct News {
     pub(crate) until: Instant,
 }
 
-/// The way from the cool-down into the queue. When the queue is full, or nobody empties it any more, the news is dropped.
+/// The way from the cool-down into the queue. When the queue is full, or nobody empties it any
+/// more, the news is dropped.
 pub(crate) fn news() -> (impl Fn(&str, Duration) + Send + Sync + 'static, mpsc::Receiver<News>) {
     let (queue, news) = mpsc::channel(QUEUE);
     let tell = move |name: &str, wait| {
@@ -48,7 +53,8 @@ pub(crate) fn news() -> (impl Fn(&str, Duration) + Send + Sync + 'static, mpsc::
     (tell, news)
 }
 
-/// The connection of one process to the store that its fleet shares. It does nothing until [`run`](Self::run) is polled.
+/// The connection of one process to the store that its fleet shares. It does nothing until
+/// [`run`](Self::run) is polled.
 #[must_use = "nothing is shared until `run` is spawned"]
 pub struct Link {
     cooldown: Cooldown,
@@ -63,7 +69,8 @@ impl Link {
         Self { cooldown, news, store, fleet: format!("reqwest-safe-retry:{{{fleet}}}") }
     }
 
-    /// Shares waits for as long as it is polled, on one connection, which it opens again whenever it is lost.
+    /// Shares waits for as long as it is polled, on one connection, which it opens again whenever
+    /// it is lost.
     ///
     /// # Cancellation
     /// Dropping it ends the sharing and nothing else: what is known here stays known.
@@ -71,7 +78,8 @@ impl Link {
         let mut losses = 0_u32;
         loop {
             if let Ok(mut store) = Store::open(&self.store, &self.fleet).await {
-                // A look at each connect: what was said while there was no connection has sent its message already.
+                // A look at each connect: what was said while there was no connection has sent its
+                // message already.
                 if self.hear(&mut store).await.is_ok() {
                     losses = 0;
                     let Err(Gone) = self.serve(&mut store).await;

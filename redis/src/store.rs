@@ -20,7 +20,8 @@ const MOST_NAMES: usize = 1024;
 /// No origin is longer: a host name has at most 253 letters.
 const LONGEST_NAME: usize = 512;
 
-/// The connection is lost, too slow, or not one to a store. What it was is of no use: all that helps is another one.
+/// The connection is lost, too slow, or not one to a store. What it was is of no use: all that
+/// helps is another one.
 pub(crate) struct Gone;
 
 /// An open connection.
@@ -44,19 +45,22 @@ struct Clock {
 }
 
 impl Clock {
-    /// What it shows now; later by what the answer took on its way, so that no wait is cut for that.
+    /// What it shows now; later by what the answer took on its way, so that no wait is cut for
+    /// that.
     fn now(&self) -> u64 {
         self.micros.saturating_add(micros(self.asked.elapsed()))
     }
 }
 
 impl Store {
-    /// Connects and listens. A user's own settings of the connection are kept, except for the protocol.
+    /// Connects and listens. A user's own settings of the connection are kept, except for the
+    /// protocol.
     pub(crate) async fn open(client: &Client, fleet: &str) -> Result<Self, Gone> {
         let info = client.get_connection_info().clone();
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
         let client = Client::open(info.set_redis_settings(settings)).map_err(|_| Gone)?;
-        // A message only says that something has changed, and so does the end of the connection. One permit keeps any number of them.
+        // A message only says that something has changed, and so does the end of the connection.
+        // One permit keeps any number of them.
         let changed = Arc::new(Notify::new());
         let listener = Arc::clone(&changed);
         let on_push = move |_: PushInfo| {
@@ -78,7 +82,8 @@ impl Store {
         self.changed.notified().await;
     }
 
-    /// Tells the fleet of a wait that ends then. The store takes as much from it as the command comes late.
+    /// Tells the fleet of a wait that ends then. The store takes as much from it as the command
+    /// comes late.
     pub(crate) async fn tell(&mut self, name: &str, until: Instant) -> Result<(), Gone> {
         let asked = Instant::now();
         let left = until.saturating_duration_since(asked);

@@ -6,7 +6,7 @@
 #[allow(dead_code, reason = "the fleet needs more of it")]
 mod server;
 
-use std::{sync::LazyLock, time::Duration};
+use std::{net::Ipv4Addr, sync::LazyLock, time::Duration};
 
 use redis::cmd;
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
@@ -18,6 +18,7 @@ use reqwest_safe_retry::{
 use reqwest_safe_retry_redis::{share, share_as};
 use server::Server;
 use tokio::{
+    net::TcpListener,
     task::{JoinHandle, JoinSet},
     time::{Instant, sleep, timeout},
 };
@@ -99,6 +100,16 @@ async fn an_end_of_the_link_is_the_end_of_sharing_and_of_nothing_else() {
     assert!(held_back(&one) > Duration::from_secs(28));
     sleep(Duration::from_millis(200)).await;
     assert_eq!(held_back(&other), Duration::ZERO);
+}
+
+#[tokio::test]
+async fn a_store_that_says_nothing_is_left_after_a_second_and_called_again() {
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let store = redis::Client::open(server::url(silent.local_addr().unwrap().port())).unwrap();
+    let (_cooldown, link) = share(store, "test");
+    let _link = tokio::spawn(link.run());
+    let twice = async { [silent.accept().await.unwrap(), silent.accept().await.unwrap()] };
+    timeout(Duration::from_secs(10), twice).await.expect("it calls again");
 }
 
 #[tokio::test]

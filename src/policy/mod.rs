@@ -313,7 +313,7 @@ impl RetryPolicy {
                 HintSpread::Jittered => {
                     let least = schedule.least(backoff);
                     let floor = hint.max(least);
-                    let spread = backoff.saturating_sub(least).max(hint / defaults::HINT_SPREAD_DIVISOR);
+                    let spread = backoff.saturating_sub(least).max(hint.max(situation.told) / defaults::HINT_SPREAD_DIVISOR);
                     floor.saturating_add(situation.draw.of(spread.min(room.longest.saturating_sub(floor))))
                 }
             },
@@ -372,7 +372,8 @@ impl Room {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[expect(clippy::exhaustive_enums, reason = "spread or not")]
 pub enum HintSpread {
-    /// `hint + draw · min(max(backoff, hint / 4), what still fits)`.
+    /// `hint + draw · min(max(backoff, hint / 4), what still fits)`; of a shared wait, a quarter of
+    /// what was told, not of what is left.
     Jittered,
     /// The longer of hint and jittered backoff.
     Exact,

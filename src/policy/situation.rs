@@ -20,6 +20,10 @@ pub struct Situation {
     /// The wait that the server asked for, counted from the arrival of the response head; `Err`
     /// when it asked unreadably.
     pub hint: Option<Result<Duration, InvalidHint>>,
+    /// How long the wait was when it was told, where the hint is what is left of a wait that other
+    /// operations were told; zero otherwise. All who wait for the same end are spread by it.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub told: Duration,
     /// The worst evidence of all attempts so far that no probe has cleared.
     pub evidence: Evidence,
     /// How many times the operation was sent.
@@ -50,6 +54,7 @@ impl Situation {
             effect,
             signal,
             hint: None,
+            told: Duration::ZERO,
             evidence,
             sends: 1,
             probes: 0,
@@ -67,6 +72,13 @@ impl Situation {
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<Option<Result<Duration, InvalidHint>>>) -> Self {
         self.hint = hint.into();
+        self
+    }
+
+    /// Replaces how long the wait was when other operations were told.
+    #[must_use]
+    pub const fn with_told(mut self, told: Duration) -> Self {
+        self.told = told;
         self
     }
 

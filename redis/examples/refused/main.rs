@@ -1,8 +1,9 @@
-//! How many requests an upstream has to refuse when it wants to be left alone, by what its clients share:
-//! `cargo run -p reqwest-safe-retry-redis --example refused -- --out redis`.
+//! How many requests an upstream has to refuse when it wants to be left alone, by what its clients
+//! share: `cargo run -p reqwest-safe-retry-redis --example refused -- --out redis`.
 //!
-//! It starts a store, an upstream and fleets of real processes, prints the table of the README, and draws one fleet over time. It wants a
-//! quiet machine: what the store is late by, the upstream refuses.
+//! It starts a store, an upstream and fleets of real processes, prints the table of the README, and
+//! draws one fleet over time. It wants a quiet machine: what the store is late by, the upstream
+//! refuses.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a measurement that fails is run again")]
 
@@ -66,7 +67,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A fleet that meets so many waits, one after the other. When each request was refused, since the first wait began.
+/// A fleet that meets so many waits, one after the other. When each request was refused, since the
+/// first wait began.
 fn run(runtime: &Runtime, fleet: Fleet, refusing_takes: Duration, waits: u32) -> Vec<Duration> {
     let upstream = runtime.block_on(Upstream::start(refusing_takes));
     let workers = fleet.start(&upstream.url(), &[]);

@@ -1,6 +1,8 @@
-//! Real processes, a real store, and what happens to it: how many requests the upstream has to refuse while it wants to be left alone.
+//! Real processes, a real store, and what happens to it: how many requests the upstream has to
+//! refuse while it wants to be left alone.
 //!
-//! By itself, each of 20 processes has to be told once. Through a store that works, one of them is told and the others know.
+//! By itself, each of 20 processes has to be told once. Through a store that works, one of them is
+//! told and the others know.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "what fails here fails the test")]
 
@@ -25,10 +27,12 @@ use worker::{Ends, Fleet, Sharing};
 
 const KEY: &str = "reqwest-safe-retry:{test}";
 const PROCESSES: u32 = 20;
-/// Requests a second, of each. The example measures more of them; here, a busy machine shall not turn its delays into refusals.
+/// Requests a second, of each. The example measures more of them; here, a busy machine shall not
+/// turn its delays into refusals.
 const RATE: f64 = 2.0;
 const WAIT: Duration = Duration::from_secs(3);
-/// Until all processes have connected, to the upstream and to the store, or have given it up for now.
+/// Until all processes have connected, to the upstream and to the store, or have given it up for
+/// now.
 const STARTED: Duration = Duration::from_secs(3);
 
 /// A request that was on its way when the process was told is refused as well.
@@ -53,8 +57,10 @@ struct Scene {
     afterwards: usize,
 }
 
-/// Starts a fleet, lets `before` happen, then the upstream wants to be left alone, and `within` happens a third of that later.
-fn scene(sharing: Sharing, before: impl FnOnce(), within: impl FnOnce()) -> Scene {
+/// Starts a fleet, lets `before` happen, then the upstream wants to be left alone, and `within`
+/// happens a third of that later.
+/// What `within` leaves is kept until all have ended.
+fn scene<K>(sharing: Sharing, before: impl FnOnce(), within: impl FnOnce() -> K) -> Scene {
     let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let upstream = runtime.block_on(Upstream::start(Duration::ZERO));
@@ -65,7 +71,7 @@ fn scene(sharing: Sharing, before: impl FnOnce(), within: impl FnOnce()) -> Scen
     let began = Instant::now();
     upstream.refuse(WAIT);
     pause(WAIT / 3);
-    within();
+    let _kept = within();
     // They come back over a second.
     let back = began + WAIT + Duration::from_millis(1_500);
     let usual_again = back..back + Duration::from_secs(2);
@@ -86,8 +92,9 @@ impl Scene {
     }
 }
 
-/// With a store that something happens to before the wait, and with what has become of it a second later.
-fn with_store<S>(before: impl FnOnce(Server) -> S, within: impl FnOnce(S)) -> Scene {
+/// With a store that something happens to before the wait, and with what has become of it a second
+/// later.
+fn with_store<S, K>(before: impl FnOnce(Server) -> S, within: impl FnOnce(S) -> K) -> Scene {
     let server = Server::start();
     let sharing = Sharing::Store(server.port());
     let between = Mutex::new(None);
@@ -108,7 +115,7 @@ fn where_no_store_listens_each_process_is_told() {
 
 #[test]
 fn when_the_store_was_killed_each_process_is_told() {
-    with_store(Server::kill, drop).assert(EACH_BY_ITSELF);
+    with_store(Server::kill, |_| ()).assert(EACH_BY_ITSELF);
 }
 
 #[test]
@@ -117,11 +124,7 @@ fn when_the_store_hangs_each_process_is_told() {
         server.stop();
         server
     };
-    with_store(stop, |server| {
-        pause(WAIT);
-        drop(server);
-    })
-    .assert(EACH_BY_ITSELF);
+    with_store(stop, |server| server).assert(EACH_BY_ITSELF);
 }
 
 #[test]
@@ -130,7 +133,7 @@ fn when_the_key_holds_something_else_each_process_is_told() {
         server.ask::<()>(cmd("SET").arg(KEY).arg("mine").take());
         server
     };
-    with_store(spoil, drop).assert(EACH_BY_ITSELF);
+    with_store(spoil, |server| server).assert(EACH_BY_ITSELF);
 }
 
 #[test]
@@ -155,7 +158,7 @@ fn when_something_that_is_no_store_listens_each_process_is_told() {
 
 #[test]
 fn through_a_store_that_is_well_the_fleet_knows_what_one_was_told() {
-    with_store(|server| server, drop).assert(TOGETHER);
+    with_store(|server| server, |server| server).assert(TOGETHER);
 }
 
 #[test]
@@ -165,17 +168,21 @@ fn a_store_that_was_restarted_before_is_found_again() {
         pause(STARTED);
         server
     };
-    with_store(restart, drop).assert(TOGETHER);
+    with_store(restart, |server| server).assert(TOGETHER);
 }
 
 #[test]
 fn a_store_that_restarts_within_the_wait_costs_nothing() {
-    with_store(|server| server, |server| drop(Server::start_on(server.kill()))).assert(TOGETHER);
+    with_store(|server| server, |server| Server::start_on(server.kill())).assert(TOGETHER);
 }
 
 #[test]
 fn a_store_that_is_flushed_within_the_wait_costs_nothing() {
-    with_store(|server| server, |server| server.ask::<()>(cmd("FLUSHALL"))).assert(TOGETHER);
+    let flush = |server: Server| {
+        server.ask::<()>(cmd("FLUSHALL"));
+        server
+    };
+    with_store(|server| server, flush).assert(TOGETHER);
 }
 
 #[test]
@@ -184,7 +191,7 @@ fn a_store_without_room_takes_what_a_wait_needs() {
         server.ask::<()>(cmd("CONFIG").arg("SET").arg("maxmemory").arg("1").take());
         server
     };
-    with_store(fill, drop).assert(TOGETHER);
+    with_store(fill, |server| server).assert(TOGETHER);
 }
 
 #[test]
@@ -199,7 +206,7 @@ fn nonsense_in_the_store_is_not_listened_to() {
         server.ask::<()>(cmd("PUBLISH").arg(KEY).arg("nonsense").take());
         server
     };
-    with_store(spoil, drop).assert(TOGETHER);
+    with_store(spoil, |server| server).assert(TOGETHER);
 }
 
 // ===== no false hold =====
@@ -213,10 +220,7 @@ fn a_store_that_wakes_up_late_holds_nobody_back_for_what_is_over() {
     let scene = with_store(stop, |server| {
         pause(WAIT - WAIT / 3 + Duration::from_millis(500));
         server.go_on(); // it runs now what it was told then
-        thread::spawn(move || {
-            pause(Duration::from_secs(5));
-            drop(server);
-        });
+        server
     });
     scene.assert(EACH_BY_ITSELF);
 }

@@ -1,4 +1,5 @@
-//! A store of the test's own: `redis-server` or `valkey-server` on a free port of this machine, which ends with its handle.
+//! A store of the test's own: `redis-server` or `valkey-server` on a free port of this machine,
+//! which ends with its handle.
 
 use std::{
     env, fs,

@@ -1,4 +1,5 @@
-//! The server that all processes call: it answers 200, and while it has had enough, 429 with the time that is left.
+//! The server that all processes call: it answers 200, and while it has had enough, 429 with the
+//! time that is left.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},

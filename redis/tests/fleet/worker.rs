@@ -1,4 +1,5 @@
-//! One process of the fleet: it sends at a steady rate until its standard input ends, and then says how its operations ended.
+//! One process of the fleet: it sends at a steady rate until its standard input ends, and then says
+//! how its operations ended.
 
 use std::{
     env,

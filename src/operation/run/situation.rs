@@ -6,7 +6,7 @@ use super::Run;
 use crate::{
     operation::attempt::Attempt,
     operation::supply::Supply,
-    policy::{InvalidHint, Situation},
+    policy::{InvalidHint, SharedWait, Situation},
     shared::cooldown::HoldsBack,
 };
 
@@ -14,6 +14,7 @@ impl Run<'_> {
     pub(super) fn situation(&self, attempt: &Attempt, supply: &Supply) -> Situation {
         let mut situation = Situation::new(self.effect, attempt.facts.signal, self.evidence);
         situation.hint = self.asked_wait(attempt);
+        situation.told = self.shared_wait(attempt).map_or(Duration::ZERO, |wait| wait.told);
         situation.sends = self.sends.saturating_add(self.hidden_sends);
         situation.probes = self.probes;
         situation.earlier_probes = self.earlier_probes;
@@ -31,12 +32,16 @@ impl Run<'_> {
 
     /// The longer of what the server asked of this operation and what it asked of the others.
     pub(super) fn asked_wait(&self, attempt: &Attempt) -> Option<Result<Duration, InvalidHint>> {
-        let shared = self.plan.cooldown.as_ref().and_then(|place| place.wait(HoldsBack::Resends, attempt.waits_from)).map(|wait| wait.left);
-        match (attempt.facts.hint, shared) {
+        match (attempt.facts.hint, self.shared_wait(attempt).map(|wait| wait.left)) {
             (Some(Ok(own)), Some(shared)) => Some(Ok(own.max(shared))),
             (None, Some(shared)) => Some(Ok(shared)),
             (Some(Err(unreadable)), _) => Some(Err(unreadable)),
             (own, None) => own,
         }
+    }
+
+    /// What the others of its scope were told.
+    fn shared_wait(&self, attempt: &Attempt) -> Option<SharedWait> {
+        self.plan.cooldown.as_ref()?.wait(HoldsBack::Resends, attempt.waits_from)
     }
 }

@@ -198,6 +198,30 @@ async fn however_late_they_come_those_who_were_held_back_return_at_five_times_th
 }
 
 #[tokio::test(start_paused = true)]
+async fn resends_that_were_held_back_return_spread_however_late_their_operations_failed() {
+    const EACH_TENTH: usize = 10;
+    let (cooldown, wait) = (Cooldown::new(), seconds(30));
+    cool_down(&cooldown, wait);
+    let operations = EACH_TENTH * 300;
+    let peer = Scripted::new(std::iter::repeat_n(Step::status(500), operations).chain([Step::status(200)]));
+    let client = client(steady().with_draws(Draws::seeded(7)).with_deadline(LATER).with_shared_cooldown(cooldown), &peer);
+    let (began, mut crowd) = (Instant::now(), Vec::new());
+    for _ in 0..300 {
+        crowd.extend((0..EACH_TENTH).map(|_| get(&client)));
+        sleep(millis(100)).await;
+    }
+    for operation in crowd {
+        assert_eq!(operation.await.unwrap().status(), 200);
+    }
+    let mut tenths = [0; 80];
+    for resend in arrivals(&peer, began).split_off(operations) {
+        tenths[(resend - wait).as_millis() as usize / 100] += 1;
+    }
+    let most = *tenths.iter().max().unwrap();
+    assert!(most <= 7 * EACH_TENTH, "{most} in a tenth of a second, on average {}", operations / 75);
+}
+
+#[tokio::test(start_paused = true)]
 async fn after_a_short_wait_they_return_within_the_first_throttle_backoff() {
     let tenths = return_of_a_crowd(millis(100), 50).await;
     assert!(tenths.iter().take(10).all(|&sends| sends < 50 + 50 / 4), "{tenths:?}");
