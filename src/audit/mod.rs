@@ -75,8 +75,8 @@ impl Audit {
         self.rows.iter().flat_map(|row| row.findings.iter().map(move |finding| (row, finding)))
     }
 
-    /// How many steps it takes at most to find the row of a request, each a question to a hash table
-    /// (some 20 ns). Printed with the table where it is more than 64.
+    /// How many steps it takes at most to find the row of a request, each a question to a hash
+    /// table (some 20 ns). Printed with the table where it is more than 64.
     ///
     /// It does not grow with the number of rows, but with the number of ways to read one path:
     /// `/{a}/b` beside `/a/{b}` gives two, and each level can double them.

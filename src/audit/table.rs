@@ -7,7 +7,8 @@ use super::{
     words::{counted, effect},
 };
 
-/// Beyond this many steps, more than a microsecond, somebody should know what finding a row may cost.
+/// Beyond this many steps, more than a microsecond, somebody should know what finding a row may
+/// cost.
 const LONG_LOOKUP: usize = 64;
 
 const HEAD: [&str; 5] = ["endpoint", "effect", "harmless because", "allowed", "result unknown"];

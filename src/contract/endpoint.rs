@@ -1,7 +1,9 @@
-//! What the caller states about a request: what sending it again does, what protects it, how long it may take.
+//! What the caller states about a request: what sending it again does, what protects it, how long
+//! it may take.
 //!
-//! An [`Endpoint`] is a request extension (`.with_extension(..)`), a catalogue row or a client's default write. Whatever carries one is
-//! *marked*: its caller gets typed errors that tell "not processed" from "nobody knows".
+//! An [`Endpoint`] is a request extension (`.with_extension(..)`), a catalogue row or a client's
+//! default write. Whatever carries one is *marked*: its caller gets typed errors that tell "not
+//! processed" from "nobody knows".
 
 use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
@@ -22,11 +24,13 @@ use crate::{
 /// use reqwest_safe_retry::{Endpoint, KeyContract};
 /// use std::time::Duration;
 ///
-/// let payments = Endpoint::keyed_write(KeyContract::STRIPE).named("payments").with_deadline(Duration::from_secs(20));
+/// let payments = Endpoint::keyed_write(KeyContract::STRIPE)
+///     .named("payments")
+///     .with_deadline(Duration::from_secs(20));
 /// ```
 ///
-/// It has to travel with the request. `send()` takes it along; `client.execute(builder.build()?)` silently drops all extensions. Whoever
-/// needs the request first splits the builder:
+/// It has to travel with the request. `send()` takes it along; `client.execute(builder.build()?)`
+/// silently drops all extensions. Whoever needs the request first splits the builder:
 /// ```no_run
 /// use reqwest_middleware::ClientWithMiddleware;
 /// use reqwest_safe_retry::Endpoint;
@@ -87,12 +91,14 @@ impl Endpoint {
         Self::of(Kind::Read)
     }
 
-    /// Writes, but applying it twice equals applying it once, whatever the method (RFC 9110 §9.2.2).
+    /// Writes, but applying it twice equals applying it once, whatever the method (RFC 9110
+    /// §9.2.2).
     pub fn idempotent_write() -> Self {
         Self::of(Kind::IdempotentWrite)
     }
 
-    /// Writes, and a second copy would act twice. It is sent again only when no attempt can have been processed.
+    /// Writes, and a second copy would act twice. It is sent again only when no attempt can have
+    /// been processed.
     pub fn unprotected_write() -> Self {
         Self::of(Kind::UnprotectedWrite)
     }
@@ -102,29 +108,32 @@ impl Endpoint {
         Self::of(Kind::NeverResend)
     }
 
-    /// Writes under an idempotency key that the server honours as the contract says. A key is made when the request carries none.
+    /// Writes under an idempotency key that the server honours as the contract says. A key is made
+    /// when the request carries none.
     pub fn keyed_write(contract: KeyContract) -> Self {
         Self::of(Kind::KeyedWrite(contract))
     }
 
-    /// Writes, and a probe can tell whether it happened: [`unprotected_write`](Self::unprotected_write) with
-    /// [`probed_by`](Self::probed_by).
+    /// Writes, and a probe can tell whether it happened:
+    /// [`unprotected_write`](Self::unprotected_write) with [`probed_by`](Self::probed_by).
     ///
-    /// Give it a deadline well above its [`settling`](Self::settling) time: otherwise every *absent* comes too early to count, and the
-    /// operation ends as unknown.
+    /// Give it a deadline well above its [`settling`](Self::settling) time: otherwise every
+    /// *absent* comes too early to count, and the operation ends as unknown.
     pub fn probed_write(probe: impl StatusProbe) -> Self {
         Self::unprotected_write().probed_by(probe)
     }
 
-    /// Adds a probe to any write, also to a keyed one whose key may lapse. On a read it has no effect: reads are just sent again.
+    /// Adds a probe to any write, also to a keyed one whose key may lapse. On a read it has no
+    /// effect: reads are just sent again.
     pub fn probed_by(self, probe: impl StatusProbe) -> Self {
         self.with(|terms| terms.probe = Some(Arc::new(probe)))
     }
 
-    /// Sets how long after the last attempt ended a probe's *absent* starts to count; earlier it means *still in progress*.
+    /// Sets how long after the last attempt ended a probe's *absent* starts to count; earlier it
+    /// means *still in progress*.
     ///
-    /// The deadline has to lie well above it, attempt and resend included, or *absent* never counts. Where there is none, the policy's
-    /// window takes its place.
+    /// The deadline has to lie well above it, attempt and resend included, or *absent* never
+    /// counts. Where there is none, the policy's window takes its place.
     ///
     /// # Default
     /// 5 s ([`defaults::SETTLING`]).
@@ -142,7 +151,8 @@ impl Endpoint {
         self.with(|terms| terms.owner = Some(owner.into()))
     }
 
-    /// Sets the policy of this endpoint. A policy on the request overrules it; it overrules the client's.
+    /// Sets the policy of this endpoint. A policy on the request overrules it; it overrules the
+    /// client's.
     ///
     /// # Default
     /// The client's.
@@ -150,11 +160,13 @@ impl Endpoint {
         self.with(|terms| terms.policy = Some(policy))
     }
 
-    /// Sets the deadline: the whole operation ends within this limit, the body of the answer included.
+    /// Sets the deadline: the whole operation ends within this limit, the body of the answer
+    /// included.
     ///
-    /// A [`Deadline`](crate::Deadline) on the request overrules it, in either direction; it overrules the client's
-    /// ([`SafeRetry::with_deadline`](crate::SafeRetry::with_deadline)). A [scope](crate::Deadline::scope) caps whichever won.
-    /// [`Duration::MAX`] lifts the client's default.
+    /// A [`Deadline`](crate::Deadline) on the request overrules it, in either direction; it
+    /// overrules the client's ([`SafeRetry::with_deadline`](crate::SafeRetry::with_deadline)). A
+    /// [scope](crate::Deadline::scope) caps whichever won. [`Duration::MAX`] lifts the client's
+    /// default.
     ///
     /// # Default
     /// The client's.
@@ -167,9 +179,12 @@ impl Endpoint {
         self.with(|terms| terms.deadline_covers = DeadlineCovers::Head)
     }
 
-    /// Sets the limit of each attempt up to the response head (through the body with [`reading_body`](Self::reading_body)).
+    /// Sets the limit of each attempt up to the response head (through the body with
+    /// [`reading_body`](Self::reading_body)).
     ///
-    /// It overrules the client's ([`SafeRetry::with_attempt_limit`](crate::SafeRetry::with_attempt_limit)); [`Duration::MAX`] lifts that.
+    /// It overrules the client's
+    /// ([`SafeRetry::with_attempt_limit`](crate::SafeRetry::with_attempt_limit)); [`Duration::MAX`]
+    /// lifts that.
     ///
     /// # Default
     /// The client's.
@@ -177,30 +192,37 @@ impl Endpoint {
         self.with(|terms| terms.attempt_limit = Some(limit))
     }
 
-    /// Reads the answer's body inside the attempt, up to `most` bytes, so that a lost body is decided like any other failure.
+    /// Reads the answer's body inside the attempt, up to `most` bytes, so that a lost body is
+    /// decided like any other failure.
     ///
-    /// The caller gets a normal response with the buffered bytes. A longer body is handed on unbuffered, never truncated.
+    /// The caller gets a normal response with the buffered bytes. A longer body is handed on
+    /// unbuffered, never truncated.
     pub fn reading_body(self, most: usize) -> Self {
         self.with(|terms| terms.most_body = Some(most))
     }
 
-    /// States that this status means *not applied* at this endpoint, so that even an unprotected write may be sent again after it.
+    /// States that this status means *not applied* at this endpoint, so that even an unprotected
+    /// write may be sent again after it.
     ///
-    /// No status but 425 says so by itself: 429 and 503 may come after the effect. Either counts only from the place the write was sent to,
-    /// so it takes a client whose redirects are off or counted: the paved one, or [`SendWitness::redirects_off`](crate::SendWitness::redirects_off).
-    /// An answer that an inner middleware made by hand, without a witness behind it, is taken at its word.
+    /// No status but 425 says so by itself: 429 and 503 may come after the effect. Either counts
+    /// only from the place the write was sent to, so it takes a client whose redirects are off or
+    /// counted: the paved one, or
+    /// [`SendWitness::redirects_off`](crate::SendWitness::redirects_off). An answer that an inner
+    /// middleware made by hand, without a witness behind it, is taken at its word.
     pub fn trusting_refusal(self, status: StatusCode) -> Self {
         self.with(|terms| terms.trusted_refusals = terms.trusted_refusals.with(status))
     }
 
     /// Reads answers in the endpoint's own way. `None` leaves the answer to the policy's statuses.
     ///
-    /// A verdict says what an answer *means*, never what it proves: only [`trusting_refusal`](Self::trusting_refusal) changes that.
+    /// A verdict says what an answer *means*, never what it proves: only
+    /// [`trusting_refusal`](Self::trusting_refusal) changes that.
     pub fn classified_by(self, classifier: impl Fn(&Answer<'_>) -> Option<Verdict> + Send + Sync + 'static) -> Self {
         self.with(|terms| terms.classifier = Some(Arc::new(classifier)))
     }
 
-    /// Sets which fields of an answer are read as a wait or a veto, instead of the client's setting.
+    /// Sets which fields of an answer are read as a wait or a veto, instead of the client's
+    /// setting.
     ///
     /// # Default
     /// The client's, and there [`HintSources::STANDARD`]: `Retry-After` alone.
@@ -246,7 +268,8 @@ impl Endpoint {
         }
     }
 
-    /// Whether the operation changes anything. [`never_resend`](Self::never_resend) says nothing about that, so the method does.
+    /// Whether the operation changes anything. [`never_resend`](Self::never_resend) says nothing
+    /// about that, so the method does.
     pub(crate) fn is_write(&self, method: &Method) -> bool {
         match self.0.kind {
             Kind::Read => false,
@@ -323,7 +346,8 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// An answer as a classifier sees it: status, headers, and the body when [`Endpoint::reading_body`] has read it.
+/// An answer as a classifier sees it: status, headers, and the body when [`Endpoint::reading_body`]
+/// has read it.
 pub struct Answer<'a> {
     status: StatusCode,
     headers: &'a HeaderMap,

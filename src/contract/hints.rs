@@ -1,7 +1,8 @@
-//! Waits and vetoes in fields other than `Retry-After`: vendors' own and drafts. Each is read only where the user asks for it.
+//! Waits and vetoes in fields other than `Retry-After`: vendors' own and drafts. Each is read only
+//! where the user asks for it.
 //!
-//! Like the engine's own [`Hint`] it knows no clock, and it never decides *whether* anything is sent again: a server that says
-//! "retry" has not said that the first try did nothing.
+//! Like the engine's own [`Hint`] it knows no clock, and it never decides *whether* anything is
+//! sent again: a server that says "retry" has not said that the first try did nothing.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -15,7 +16,8 @@ use crate::{
 /// Which fields of an answer are read as a wait or a veto. `Copy`, `const`.
 ///
 /// # Default
-/// [`HintSources::STANDARD`]: the other fields mean different things to different servers, so reading them is for whoever knows the server.
+/// [`HintSources::STANDARD`]: the other fields mean different things to different servers, so
+/// reading them is for whoever knows the server.
 ///
 /// # Examples
 /// ```
@@ -28,7 +30,8 @@ use crate::{
 /// headers.insert("retry-after", "1".parse()?);
 /// headers.insert("retry-after-ms", "1500".parse()?);
 /// assert_eq!(OPENAI.wait(&headers, SystemTime::now()), Some(Ok(Duration::from_millis(1500))));
-/// assert_eq!(HintSources::STANDARD.wait(&headers, SystemTime::now()), Some(Ok(Duration::from_secs(1))));
+/// let standard = HintSources::STANDARD.wait(&headers, SystemTime::now());
+/// assert_eq!(standard, Some(Ok(Duration::from_secs(1))));
 /// # Ok::<(), reqwest::header::InvalidHeaderValue>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -47,22 +50,25 @@ impl HintSources {
     const RATE_LIMIT_RESET: u8 = 1 << 2;
     const VETOES: u8 = 1 << 3;
 
-    /// Reads `retry-after-ms` (OpenAI, Azure), `x-ms-retry-after-ms` (Azure) and `x-amz-retry-after` (AWS) too: milliseconds, which may have
-    /// a fraction. They are exacter than `Retry-After`, hence go before it.
+    /// Reads `retry-after-ms` (OpenAI, Azure), `x-ms-retry-after-ms` (Azure) and
+    /// `x-amz-retry-after` (AWS) too: milliseconds, which may have a fraction. They are exacter
+    /// than `Retry-After`, hence go before it.
     pub const fn with_milliseconds(self) -> Self {
         self.with(Self::MILLISECONDS)
     }
 
-    /// Reads `RateLimit` (draft-ietf-httpapi-ratelimit-headers §4) too: of the quotas that are used up (`r=0`), the longest time until more
-    /// comes (`t`, seconds). `Retry-After` goes before it (§6). Ignored on an answer out of a cache (§7.3).
+    /// Reads `RateLimit` (draft-ietf-httpapi-ratelimit-headers §4) too: of the quotas that are used
+    /// up (`r=0`), the longest time until more comes (`t`, seconds). `Retry-After` goes before it
+    /// (§6). Ignored on an answer out of a cache (§7.3).
     ///
     /// `RateLimit-Policy` is not read: it describes quotas, but asks for no wait (§3).
     pub const fn with_rate_limit(self) -> Self {
         self.with(Self::RATE_LIMIT)
     }
 
-    /// Reads `RateLimit-Reset`, `X-RateLimit-Reset` and `X-Rate-Limit-Reset` too: seconds, or a Unix time where the number is 2024 or later
-    /// as such. Only where the quota is used up, as far as the matching `…-Remaining` says. The last to be asked, since it is the vaguest.
+    /// Reads `RateLimit-Reset`, `X-RateLimit-Reset` and `X-Rate-Limit-Reset` too: seconds, or a
+    /// Unix time where the number is 2024 or later as such. Only where the quota is used up, as far
+    /// as the matching `…-Remaining` says. The last to be asked, since it is the vaguest.
     pub const fn with_rate_limit_reset(self) -> Self {
         self.with(Self::RATE_LIMIT_RESET)
     }
@@ -80,13 +86,16 @@ impl HintSources {
         self.0 & source != 0
     }
 
-    /// The wait that the server asks for, counted from `received`, the arrival of the response head.
+    /// The wait that the server asks for, counted from `received`, the arrival of the response
+    /// head.
     ///
-    /// The first of these that is there, as far as they are read: milliseconds, `Retry-After`, `RateLimit`, the reset fields. A malformed
-    /// field is ignored whole, as if the server had not sent it; not so `Retry-After`, which is a standard's promise.
+    /// The first of these that is there, as far as they are read: milliseconds, `Retry-After`,
+    /// `RateLimit`, the reset fields. A malformed field is ignored whole, as if the server had not
+    /// sent it; not so `Retry-After`, which is a standard's promise.
     ///
     /// # Errors
-    /// [`InvalidHint`] when `Retry-After` is there but cannot be read, and no milliseconds stand in for it.
+    /// [`InvalidHint`] when `Retry-After` is there but cannot be read, and no milliseconds stand in
+    /// for it.
     #[must_use]
     pub fn wait(self, headers: &HeaderMap, received: SystemTime) -> Option<Result<Duration, InvalidHint>> {
         let exact = self.reads(Self::MILLISECONDS).then(|| milliseconds(headers)).flatten();
@@ -101,7 +110,8 @@ impl HintSources {
             .or_else(|| quota(Self::RATE_LIMIT_RESET, rate_limit_reset).map(Ok))
     }
 
-    /// What the server says about sending the request again; `None` when it says nothing, or says it unreadably.
+    /// What the server says about sending the request again; `None` when it says nothing, or says
+    /// it unreadably.
     #[must_use]
     pub fn veto(self, headers: &HeaderMap) -> Option<Veto> {
         if !self.reads(Self::VETOES) {
@@ -123,7 +133,8 @@ impl Default for HintSources {
     }
 }
 
-/// From here on, the first second of 2024, a number of seconds is a Unix time: nobody is told to wait for 54 years.
+/// From here on, the first second of 2024, a number of seconds is a Unix time: nobody is told to
+/// wait for 54 years.
 const FIRST_UNIX_TIME: Duration = Duration::from_secs(1_704_067_200);
 
 fn milliseconds(headers: &HeaderMap) -> Option<Duration> {
@@ -151,7 +162,8 @@ fn rate_limit_reset(headers: &HeaderMap, received: SystemTime) -> Option<Duratio
     waits.map(|wait| if wait < FIRST_UNIX_TIME { wait } else { until(wait, server_time(headers, received)) }).max()
 }
 
-/// The time from `now` to a Unix time: none if it is past, the longest there is if no clock gets there.
+/// The time from `now` to a Unix time: none if it is past, the longest there is if no clock gets
+/// there.
 fn until(unix_time: Duration, now: SystemTime) -> Duration {
     UNIX_EPOCH.checked_add(unix_time).map_or(Duration::MAX, |instant| instant.duration_since(now).unwrap_or(Duration::ZERO))
 }

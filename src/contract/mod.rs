@@ -1,4 +1,5 @@
-//! What the caller states about requests: what sending one again does, what protects it, whom to ask about it.
+//! What the caller states about requests: what sending one again does, what protects it, whom to
+//! ask about it.
 
 pub(crate) mod catalog;
 pub(crate) mod endpoint;

@@ -1,7 +1,8 @@
 //! Asking the server what became of a write, instead of sending it again.
 //!
-//! Without a key this is the only way to learn how an unknown write ended (RFC 9110 §9.2.2). What to ask is the user's knowledge, a
-//! [`StatusProbe`]; this module gives it the operation and a way to the server, and knows neither when it is asked nor what follows.
+//! Without a key this is the only way to learn how an unknown write ended (RFC 9110 §9.2.2). What
+//! to ask is the user's knowledge, a [`StatusProbe`]; this module gives it the operation and a way
+//! to the server, and knows neither when it is asked nor what follows.
 
 use std::{
     fmt,
@@ -26,12 +27,14 @@ use crate::{
     response::body,
 };
 
-/// Finds out what became of an operation whose result is unknown (RFC 9110 §9.2.2 names this way to make a repeat safe).
+/// Finds out what became of an operation whose result is unknown (RFC 9110 §9.2.2 names this way to
+/// make a repeat safe).
 ///
 /// [`StatusUrl`](crate::StatusUrl) is the common one.
 ///
 /// # Cancellation
-/// The probe is dropped when the operation's time is up; that counts as [`ProbeVerdict::Undecided`].
+/// The probe is dropped when the operation's time is up; that counts as
+/// [`ProbeVerdict::Undecided`].
 ///
 /// # Examples
 /// ```
@@ -43,7 +46,9 @@ use crate::{
 /// #[async_trait]
 /// impl StatusProbe for OrderList {
 ///     async fn look_up(&self, operation: &Operation<'_>) -> ProbeVerdict {
-///         let Ok(orders) = operation.url().join("/orders?reference=2041") else { return ProbeVerdict::Undecided };
+///         let Ok(orders) = operation.url().join("/orders?reference=2041") else {
+///             return ProbeVerdict::Undecided;
+///         };
 ///         match operation.send(operation.get(orders)).await {
 ///             Ok(answer) if answer.status() == 200 => ProbeVerdict::Applied(answer),
 ///             Ok(answer) if answer.status() == 404 => ProbeVerdict::Absent,
@@ -56,24 +61,27 @@ use crate::{
 /// ```
 #[async_trait]
 pub trait StatusProbe: Send + Sync + 'static {
-    /// Asks about the operation. Use [`Operation::get`] and [`Operation::send`] to go through the client's inner middlewares with the
-    /// operation's credentials and time left.
+    /// Asks about the operation. Use [`Operation::get`] and [`Operation::send`] to go through the
+    /// client's inner middlewares with the operation's credentials and time left.
     async fn look_up(&self, operation: &Operation<'_>) -> ProbeVerdict;
 }
 
 /// What a probe found.
 #[non_exhaustive]
 pub enum ProbeVerdict {
-    /// The operation was processed, also when it was declined. The response becomes the operation's answer.
+    /// The operation was processed, also when it was declined. The response becomes the operation's
+    /// answer.
     Applied(Response),
-    /// There is no trace of it. Counts only once the endpoint has settled; earlier it is read as [`InProgress`](Self::InProgress).
+    /// There is no trace of it. Counts only once the endpoint has settled; earlier it is read as
+    /// [`InProgress`](Self::InProgress).
     Absent,
     /// It is being processed: ask again.
     InProgress,
     /// It is being processed, and the server asked to wait this long before the next question: a
     /// hint like any other, which is never shortened and holds for others of a shared cool-down.
     InProgressFor(Duration),
-    /// The probe could not tell, or failed. The operation ends as unknown; a second write is never sent.
+    /// The probe could not tell, or failed. The operation ends as unknown; a second write is never
+    /// sent.
     Undecided,
 }
 
@@ -141,8 +149,8 @@ impl Operation<'_> {
     }
 
     /// A GET to a status URL. At the operation's own origin it carries the operation's credentials:
-    /// all its headers but those that describe the body, make it conditional, override the method or
-    /// carry a key. To any other origin it carries none. It asks past every cache
+    /// all its headers but those that describe the body, make it conditional, override the method
+    /// or carry a key. To any other origin it carries none. It asks past every cache
     /// (`Cache-Control: no-cache`), unless the operation has a directive of its own.
     #[must_use]
     pub fn get(&self, url: Url) -> Request {
@@ -158,8 +166,8 @@ impl Operation<'_> {
         request
     }
 
-    /// Whether an answer may be older than the end of the last attempt, as one out of a cache may be:
-    /// it proves nothing, neither that the operation is absent nor that it was applied.
+    /// Whether an answer may be older than the end of the last attempt, as one out of a cache may
+    /// be: it proves nothing, neither that the operation is absent nor that it was applied.
     #[must_use]
     pub fn is_stale(&self, answer: &Response) -> bool {
         let ages = answer.headers().get_all(header::AGE).iter();
@@ -178,10 +186,12 @@ impl Operation<'_> {
         self.hints.wait(answer.headers(), SystemTime::now())
     }
 
-    /// Sends through the client's inner middlewares (signers, tracing), within the probe's time left, body included.
+    /// Sends through the client's inner middlewares (signers, tracing), within the probe's time
+    /// left, body included.
     ///
     /// # Errors
-    /// The client's, and [`RetryError::DeadlineExceeded`](crate::RetryError) is *not* among them: when time is up, the probe is dropped.
+    /// The client's, and [`RetryError::DeadlineExceeded`](crate::RetryError) is *not* among them:
+    /// when time is up, the probe is dropped.
     pub async fn send(&self, request: Request) -> reqwest_middleware::Result<Response> {
         let mut extensions = witness::inside();
         let response = self.next.clone().run(request, &mut extensions).await?;

@@ -7,7 +7,8 @@ use http::{HeaderMap, HeaderValue};
 
 use crate::policy::structured;
 
-/// Of the quotas that are used up, the longest time until more comes. A malformed field says nothing.
+/// Of the quotas that are used up, the longest time until more comes. A malformed field says
+/// nothing.
 pub(super) fn wait(headers: &HeaderMap) -> Option<Duration> {
     let lines: Vec<_> = headers.get_all("ratelimit").iter().map(HeaderValue::as_bytes).collect();
     let quotas = quotas(&lines.join(&b", "[..]))?;

@@ -13,9 +13,12 @@ use crate::{middleware::SafeRetry, operation::chance::Chance, policy::Draw};
 /// use reqwest_safe_retry::policy::Draw;
 /// use reqwest_safe_retry::testing::Draws;
 ///
-/// let always_half = Draws::constant(Draw::HALF); // full jitter pauses for half the backoff, every time
-/// let extremes = Draws::list([Draw::LEAST, Draw::GREATEST]); // first at once, then for nearly all of it, from then on likewise
-/// let repeatable = Draws::seeded(7); // looks random, but is the same in every run
+/// // Full jitter pauses for half the backoff, every time.
+/// let always_half = Draws::constant(Draw::HALF);
+/// // First at once, then for nearly all of it, from then on likewise.
+/// let extremes = Draws::list([Draw::LEAST, Draw::GREATEST]);
+/// // Looks random, but is the same in every run.
+/// let repeatable = Draws::seeded(7);
 /// # let _ = (always_half, extremes, repeatable);
 /// ```
 #[derive(Debug, Clone)]
@@ -69,7 +72,8 @@ impl SafeRetry {
     }
 }
 
-/// One step of SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", 2014).
+/// One step of SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators",
+/// 2014).
 fn split_mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -97,7 +101,8 @@ mod tests {
 
     #[test]
     fn a_seed_draws_as_its_reference_does_and_a_clone_shares_it() {
-        // The reference values of SplitMix64 for the seed 1234567 (https://rosettacode.org/wiki/Pseudo-random_numbers/Splitmix64).
+        // The reference values of SplitMix64 for the seed 1234567
+        // (https://rosettacode.org/wiki/Pseudo-random_numbers/Splitmix64).
         let draws = Draws::seeded(1_234_567);
         let shared = draws.clone();
         assert_eq!(draws.next(), Draw::new(6_457_827_717_110_365_317));

@@ -25,7 +25,8 @@ pub enum Act {
     Trickle(Bytes, Duration),
     /// Does nothing for this long.
     Pause(Duration),
-    /// Closes in good order (FIN). What the client still sends is thrown away, so that no reset follows.
+    /// Closes in good order (FIN). What the client still sends is thrown away, so that no reset
+    /// follows.
     Close,
     /// Closes with a reset (RST).
     Reset,
@@ -74,9 +75,10 @@ impl std::fmt::Debug for Act {
 /// use std::time::Duration;
 ///
 /// let overloaded = Fault::status(503).with_retry_after(2);
-/// let lost_answer = Fault::close_after_request(); // the server has it all, the client learns nothing
+/// let lost_answer = Fault::close_after_request(); // it has it all, the client learns nothing
 /// let slow_body = Fault::ok("hello").with_body_after(Duration::from_millis(3));
-/// let by_hand = Fault::script([Act::ReadRequest, Act::Send("HTTP/1.1 200 OK\r\nconte".into()), Act::Reset]);
+/// let half_a_head = Act::Send("HTTP/1.1 200 OK\r\nconte".into());
+/// let by_hand = Fault::script([Act::ReadRequest, half_a_head, Act::Reset]);
 /// # let _ = (overloaded, lost_answer, slow_body, by_hand);
 /// ```
 #[derive(Clone)]
@@ -156,7 +158,8 @@ impl Fault {
         self
     }
 
-    /// Answers as soon as the head of the request has arrived, in the middle of an upload, then closes.
+    /// Answers as soon as the head of the request has arrived, in the middle of an upload, then
+    /// closes.
     pub fn early(mut self) -> Self {
         for act in &mut self.before {
             if *act == Act::ReadRequest {
@@ -181,7 +184,8 @@ impl Fault {
         self.with_partial_body(bytes, Act::Hang)
     }
 
-    /// Answers with this status and a chunked body that never ends: one byte each time the pause has passed.
+    /// Answers with this status and a chunked body that never ends: one byte each time the pause
+    /// has passed.
     ///
     /// # Panics
     /// Panics if the code is not a status (100 to 999).
@@ -194,7 +198,8 @@ impl Fault {
         fault
     }
 
-    /// Closes the connection after the answer (FIN) without announcing it, as a server with a short idle limit does.
+    /// Closes the connection after the answer (FIN) without announcing it, as a server with a short
+    /// idle limit does.
     pub fn then_closes(self) -> Self {
         self.ending(Act::Close)
     }
@@ -206,8 +211,8 @@ impl Fault {
 
     // ===== no answer =====
 
-    /// Plays exactly these acts. If they end without a close, the rest of the request is read and the next one on the connection meets the
-    /// next step.
+    /// Plays exactly these acts. If they end without a close, the rest of the request is read and
+    /// the next one on the connection meets the next step.
     pub fn script(acts: impl IntoIterator<Item = Act>) -> Self {
         let mut acts: Vec<_> = acts.into_iter().collect();
         let reads = acts.iter().take_while(|act| act.reads()).count();
@@ -245,7 +250,8 @@ impl Fault {
         Self::script([Act::ReadBody(bytes), Act::Reset])
     }
 
-    /// Reads the whole request, then closes (FIN) without a byte: the work may be done, the answer is lost.
+    /// Reads the whole request, then closes (FIN) without a byte: the work may be done, the answer
+    /// is lost.
     pub fn close_after_request() -> Self {
         Self::script([Act::ReadRequest, Act::Close])
     }

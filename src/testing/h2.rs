@@ -1,7 +1,7 @@
 //! HTTP/2 with prior knowledge in front of a script.
 //!
-//! The `h2` crate reads what the client sends and writes what is in order. What it refuses to write, such as a GOAWAY that leaves out a stream
-//! it has accepted, goes to the socket beside it.
+//! The `h2` crate reads what the client sends and writes what is in order. What it refuses to
+//! write, such as a GOAWAY that leaves out a stream it has accepted, goes to the socket beside it.
 
 use std::{
     io,
@@ -41,11 +41,13 @@ use super::{
 pub use ::h2::Reason as H2Reason;
 
 impl FaultServer {
-    /// Starts a server that speaks HTTP/2 with prior knowledge (RFC 9113 §3.3; the client needs `http2_prior_knowledge`) and plays one step
-    /// for each stream. Without any step it answers 200.
+    /// Starts a server that speaks HTTP/2 with prior knowledge (RFC 9113 §3.3; the client needs
+    /// `http2_prior_knowledge`) and plays one step for each stream. Without any step it
+    /// answers 200.
     ///
-    /// A step that concerns the whole connection ([`H2Fault::silent`], [`H2Fault::without_streams`], [`H2Fault::without_window`],
-    /// [`H2Fault::close_on_accept`]) is taken when a client connects.
+    /// A step that concerns the whole connection ([`H2Fault::silent`],
+    /// [`H2Fault::without_streams`], [`H2Fault::without_window`], [`H2Fault::close_on_accept`]) is
+    /// taken when a client connects.
     ///
     /// # Panics
     /// Panics if the loopback can't be listened on.
@@ -166,7 +168,8 @@ impl H2Fault {
         self.answering(|answer| answer.end = BodyEnd::Reset(reason))
     }
 
-    /// Closes the TCP connection (FIN) after the answer's head and body, with the stream still open.
+    /// Closes the TCP connection (FIN) after the answer's head and body, with the stream still
+    /// open.
     pub fn with_body_closed(self) -> Self {
         self.answering(|answer| answer.end = BodyEnd::Connection(Ending::Fin))
     }
@@ -191,12 +194,14 @@ impl H2Fault {
         Self::of(Act::ResetStream(reason))
     }
 
-    /// Sends a GOAWAY whose last stream is below this one: by definition, this one was not processed (RFC 9113 §6.8).
+    /// Sends a GOAWAY whose last stream is below this one: by definition, this one was not
+    /// processed (RFC 9113 §6.8).
     pub fn go_away_below(reason: H2Reason) -> Self {
         Self::of(Act::GoAway(Last::BelowOurs, reason))
     }
 
-    /// Sends a GOAWAY that counts this stream as one that may be processed, and closes the connection (FIN) without an answer.
+    /// Sends a GOAWAY that counts this stream as one that may be processed, and closes the
+    /// connection (FIN) without an answer.
     pub fn go_away_including(reason: H2Reason) -> Self {
         Self::of(Act::GoAway(Last::Ours, reason))
     }
@@ -231,7 +236,8 @@ impl H2Fault {
         Self::of(Act::WithoutStreams)
     }
 
-    /// Announces SETTINGS_INITIAL_WINDOW_SIZE = 0 and never opens the window: heads arrive, bodies do not. What arrives whole is answered 200.
+    /// Announces SETTINGS_INITIAL_WINDOW_SIZE = 0 and never opens the window: heads arrive, bodies
+    /// do not. What arrives whole is answered 200.
     pub fn without_window() -> Self {
         Self::of(Act::WithoutWindow)
     }
@@ -428,7 +434,8 @@ impl Wire {
         Self { read: Arc::new(read), write: Arc::new(write), shared }
     }
 
-    /// Writes a frame beside the protocol, which has nothing half written: its frames are small and the socket takes them whole.
+    /// Writes a frame beside the protocol, which has nothing half written: its frames are small and
+    /// the socket takes them whole.
     async fn inject(&self, frame: &[u8]) {
         // A client that has left needs no frame.
         if self.write.writable().await.is_ok() {
@@ -436,7 +443,8 @@ impl Wire {
         }
     }
 
-    /// Closes in good order: no more is sent, and what still comes is thrown away until the client leaves.
+    /// Closes in good order: no more is sent, and what still comes is thrown away until the client
+    /// leaves.
     async fn close(self) -> io::Result<()> {
         let Self { read, write, shared } = self;
         drop(write); // the last write half ends the stream (FIN)

@@ -2,17 +2,21 @@
 //!
 //! Three tools, one for each kind of test:
 //!
-//! * [`Scripted`] stands in for the transport and opens no socket: for tests of *timing* under a paused clock
-//!   (`#[tokio::test(start_paused = true)]`), where seconds of backoff cost nothing and every pause is exact.
-//! * [`FaultServer`] answers, stalls, cuts and resets on real loopback sockets: for tests of what a client makes of the *wire*.
-//!   HTTP/1.1 here, HTTP/2 with the feature `testing-h2`, TLS with `testing-tls`.
+//! * [`Scripted`] stands in for the transport and opens no socket: for tests of *timing* under a
+//!   paused clock (`#[tokio::test(start_paused = true)]`), where seconds of backoff cost nothing
+//!   and every pause is exact.
+//! * [`FaultServer`] answers, stalls, cuts and resets on real loopback sockets: for tests of what a
+//!   client makes of the *wire*. HTTP/1.1 here, HTTP/2 with the feature `testing-h2`, TLS with
+//!   `testing-tls`.
 //! * [`Draws`] takes chance out of a test.
 //!
-//! A paused clock and a real socket never belong in one test: tokio moves a paused clock whenever all tasks wait, and a task that waits for
-//! a socket counts as waiting, so every timeout fires at once.
+//! A paused clock and a real socket never belong in one test: tokio moves a paused clock whenever
+//! all tasks wait, and a task that waits for a socket counts as waiting, so every timeout fires at
+//! once.
 //!
-//! Everything here is for tests: wrong use and missed expectations panic, with a message that says what was seen. What a peer received
-//! is printed without headers' values, paths and bodies; ask [`Recorded`] for those.
+//! Everything here is for tests: wrong use and missed expectations panic, with a message that says
+//! what was seen. What a peer received is printed without headers' values, paths and bodies; ask
+//! [`Recorded`] for those.
 
 mod connection;
 mod draws;

@@ -37,8 +37,8 @@ impl Recorded {
         &self.method
     }
 
-    /// The effective URL of the request (RFC 9110 §7.1): for an HTTP/1 server its own origin and the request target, for a proxy the target
-    /// itself, for a CONNECT the authority.
+    /// The effective URL of the request (RFC 9110 §7.1): for an HTTP/1 server its own origin and
+    /// the request target, for a proxy the target itself, for a CONNECT the authority.
     #[must_use]
     pub const fn url(&self) -> &Url {
         &self.url
@@ -74,20 +74,22 @@ impl Recorded {
         &self.body
     }
 
-    /// Head and body exactly as they came off the wire, framing included. Empty where there is no HTTP/1 wire: for `Scripted` and HTTP/2.
+    /// Head and body exactly as they came off the wire, framing included. Empty where there is no
+    /// HTTP/1 wire: for `Scripted` and HTTP/2.
     #[must_use]
     pub fn raw(&self) -> &[u8] {
         &self.raw
     }
 
-    /// Whether the peer received all of it, up to the last byte of the body: only then can a server have acted on it.
+    /// Whether the peer received all of it, up to the last byte of the body: only then can a server
+    /// have acted on it.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.extent == Extent::Complete
     }
 
-    /// Whether the method may change something on the server: every method that RFC 9110 §9.2.1 does not call safe, save CONNECT,
-    /// which asks a proxy for a tunnel.
+    /// Whether the method may change something on the server: every method that RFC 9110 §9.2.1
+    /// does not call safe, save CONNECT, which asks a proxy for a tunnel.
     #[must_use]
     pub fn is_write(&self) -> bool {
         !self.method.is_safe() && self.method != Method::CONNECT
@@ -99,7 +101,8 @@ impl Recorded {
         self.arrived
     }
 
-    /// The number of the connection that carried it: the first one accepted is 1. For `Scripted` it is 0.
+    /// The number of the connection that carried it: the first one accepted is 1. For `Scripted` it
+    /// is 0.
     #[must_use]
     pub const fn connection(&self) -> usize {
         self.connection

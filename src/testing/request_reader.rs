@@ -72,8 +72,9 @@ impl Remaining {
         Self::Length(length.unwrap_or(0)).settled()
     }
 
-    /// Takes what it can from the front of `unread`, adds the payload to `body`, and returns how many bytes it took and what is still to come.
-    /// A malformed chunk leaves the request incomplete for good.
+    /// Takes what it can from the front of `unread`, adds the payload to `body`, and returns how
+    /// many bytes it took and what is still to come. A malformed chunk leaves the request
+    /// incomplete for good.
     pub(super) fn take(mut self, unread: &[u8], body: &mut Vec<u8>) -> (usize, Self) {
         let mut taken = 0;
         loop {

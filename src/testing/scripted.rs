@@ -23,10 +23,12 @@ use super::{
     transport_error::TransportError,
 };
 
-/// A terminal middleware for tests under a paused clock: it plays one [`Step`] for each send, records the request, and never reaches a network.
+/// A terminal middleware for tests under a paused clock: it plays one [`Step`] for each send,
+/// records the request, and never reaches a network.
 ///
-/// Put it last, behind everything under test. It treats the body as the transport does: a step that takes the request reads the whole body,
-/// one that does not leaves it untouched. The last step repeats. A clone shares script and records: give one to the client, keep the other.
+/// Put it last, behind everything under test. It treats the body as the transport does: a step that
+/// takes the request reads the whole body, one that does not leaves it untouched. The last step
+/// repeats. A clone shares script and records: give one to the client, keep the other.
 ///
 /// A taken request whose body fails is recorded as incomplete and fails like [`Step::fails`].
 ///
@@ -38,7 +40,8 @@ use super::{
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), reqwest_middleware::Error> {
-/// let peer = Scripted::new([Step::status(503).after(Duration::from_millis(40)), Step::ok("done")]);
+/// let overloaded = Step::status(503).after(Duration::from_millis(40));
+/// let peer = Scripted::new([overloaded, Step::ok("done")]);
 /// let client = ClientBuilder::new(reqwest::Client::new()) // your middleware here
 ///     .with(peer.clone())
 ///     .build();
@@ -78,7 +81,8 @@ impl Scripted {
         Self::new([Step::status(code)])
     }
 
-    /// Every send that reached it, in order; those that were never taken have no body and are not complete.
+    /// Every send that reached it, in order; those that were never taken have no body and are not
+    /// complete.
     #[must_use]
     pub fn requests(&self) -> Vec<Recorded> {
         self.0.ledger.read(|seen| seen.requests.clone())
@@ -90,8 +94,8 @@ impl Scripted {
         self.0.ledger.read(|seen| seen.requests.len())
     }
 
-    /// The pauses between consecutive sends: from the end of one (its answer's head, its failure, or the limit that cut it) to the arrival of
-    /// the next. Means little where sends overlap.
+    /// The pauses between consecutive sends: from the end of one (its answer's head, its failure,
+    /// or the limit that cut it) to the arrival of the next. Means little where sends overlap.
     #[must_use]
     pub fn pauses(&self) -> Vec<Duration> {
         let arrivals: Vec<Instant> = self.0.ledger.read(|seen| seen.requests.iter().map(Recorded::arrived).collect());
@@ -118,7 +122,8 @@ impl Scripted {
         self.0.ledger.assert_count("sends", count, |seen| seen.requests.len());
     }
 
-    /// Asserts how many complete writes it took: as often may the server have acted. See [`Recorded::is_write`].
+    /// Asserts how many complete writes it took: as often may the server have acted. See
+    /// [`Recorded::is_write`].
     ///
     /// # Panics
     /// Panics if it is another number, with what was seen.
@@ -167,7 +172,8 @@ impl Middleware for Scripted {
 }
 
 impl Scripted {
-    /// Reads the body as the transport does: whether it has ended is asked before anything is sent, then come the frames.
+    /// Reads the body as the transport does: whether it has ended is asked before anything is sent,
+    /// then come the frames.
     async fn take(&self, request: &mut Request, place: usize) -> reqwest::Result<()> {
         if let Some(body) = request.body_mut().take() {
             let mut body = std::pin::pin!(body);

@@ -21,10 +21,11 @@ use super::{spelled, transport_error::TransportError};
 /// use reqwest_safe_retry::testing::Step;
 /// use std::time::Duration;
 ///
-/// let overloaded = Step::status(503).with_header("retry-after", "2").after(Duration::from_millis(40));
+/// let overloaded = Step::status(503).with_header("retry-after", "2");
+/// let slow = Step::ok("done").after(Duration::from_millis(40));
 /// let lost_answer = Step::fails(); // taken, then closed without an answer: proves nothing
 /// let nobody_there = Step::refused(); // never taken: proves that the server did not act
-/// # let _ = (overloaded, lost_answer, nobody_there);
+/// # let _ = (overloaded, slow, lost_answer, nobody_there);
 /// ```
 #[derive(Clone)]
 #[must_use]
@@ -66,22 +67,26 @@ impl Step {
         Self::status(200).with_body(body)
     }
 
-    /// Takes the whole request and fails without an answer: reqwest's error of a connection that closed. Nobody can know what the server did.
+    /// Takes the whole request and fails without an answer: reqwest's error of a connection that
+    /// closed. Nobody can know what the server did.
     pub fn fails() -> Self {
         Self::taking(End::Fails(TransportError::Closed))
     }
 
-    /// Fails before any connection exists, as when a name does not resolve: the server cannot have acted, and the error proves it.
+    /// Fails before any connection exists, as when a name does not resolve: the server cannot have
+    /// acted, and the error proves it.
     pub fn refused() -> Self {
         Self { taken: Taken::Untouched, delay: Duration::ZERO, end: End::Fails(TransportError::Unresolved) }
     }
 
-    /// Takes the whole request and fails with reqwest's error of the client's own timeout, which says nothing about the server.
+    /// Takes the whole request and fails with reqwest's error of the client's own timeout, which
+    /// says nothing about the server.
     pub fn times_out() -> Self {
         Self::taking(End::Fails(TransportError::TimedOut))
     }
 
-    /// Fails with an error of which repeating can't cure the cause: the URL's scheme is one that nobody speaks. The request is not taken.
+    /// Fails with an error of which repeating can't cure the cause: the URL's scheme is one that
+    /// nobody speaks. The request is not taken.
     pub fn broken() -> Self {
         Self { taken: Taken::Untouched, delay: Duration::ZERO, end: End::Fails(TransportError::Broken) }
     }
@@ -177,7 +182,8 @@ impl Answer {
         Self { status, version: Version::HTTP_11, headers: HeaderMap::new(), body }
     }
 
-    /// The response as the transport would hand it over: with the request's URL, and without a body where HTTP knows none.
+    /// The response as the transport would hand it over: with the request's URL, and without a body
+    /// where HTTP knows none.
     pub(super) fn response(mut self, url: Url, method: &Method) -> Response {
         let bodiless = self.status.is_informational() || matches!(self.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
         if !bodiless && self.body.end == BodyEnd::Whole {

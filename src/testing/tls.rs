@@ -19,9 +19,11 @@ use super::{
     script::Script,
 };
 
-/// TLS for a [`FaultServer`]: a new certificate authority, a certificate of it for `localhost` and `127.0.0.1`, and how the handshakes go.
+/// TLS for a [`FaultServer`]: a new certificate authority, a certificate of it for `localhost` and
+/// `127.0.0.1`, and how the handshakes go.
 ///
-/// No client trusts it by itself: give the client [`Tls::root_pem`], or do not, to rehearse an untrusted certificate.
+/// No client trusts it by itself: give the client [`Tls::root_pem`], or do not, to rehearse an
+/// untrusted certificate.
 ///
 /// # Examples
 /// ```
@@ -118,7 +120,8 @@ impl fmt::Debug for Tls {
 }
 
 impl FaultServer {
-    /// Starts a server behind TLS that plays these steps, see [`FaultServer::start`]. A connection whose handshake fails takes no step.
+    /// Starts a server behind TLS that plays these steps, see [`FaultServer::start`]. A connection
+    /// whose handshake fails takes no step.
     ///
     /// # Panics
     /// Panics if the loopback can't be listened on.
@@ -159,7 +162,8 @@ async fn serve(
         }
         Handshake::Hang => {}
     }
-    // What the client still says is thrown away until it leaves: closing with bytes unread would be a reset.
+    // What the client still says is thrown away until it leaves: closing with bytes unread would be
+    // a reset.
     tokio::io::copy(&mut socket, &mut tokio::io::sink()).await.map(drop)
 }
 

@@ -32,7 +32,8 @@ impl TransportError {
                 let url = format!("http://{}/", listener.local_addr()?);
                 let closes = async {
                     let (mut socket, _) = listener.accept().await?;
-                    // One read takes the whole request of a client that sends so little, so the close is in good order.
+                    // One read takes the whole request of a client that sends so little, so the
+                    // close is in good order.
                     socket.read(&mut [0; 1024]).await
                 };
                 let (failed, closed) = tokio::join!(get(client(), &url), closes);
@@ -59,8 +60,9 @@ async fn get(client: ClientBuilder, url: &str) -> reqwest::Error {
     }
 }
 
-/// Fails on a thread with a clock of its own: the test's may be paused, and a socket under a paused clock makes every timeout fire at once.
-/// Blocks the caller for about a millisecond, so that a paused clock stands still meanwhile.
+/// Fails on a thread with a clock of its own: the test's may be paused, and a socket under a paused
+/// clock makes every timeout fire at once. Blocks the caller for about a millisecond, so that a
+/// paused clock stands still meanwhile.
 fn elsewhere<F: Future<Output = io::Result<reqwest::Error>>>(fail: impl FnOnce() -> F + Send + 'static) -> reqwest::Error {
     let failed = std::thread::spawn(move || tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(fail()));
     match failed.join() {

@@ -1,4 +1,5 @@
-//! A report as a person reads it: a table with a row for each thing that happened, in order, and the outcome below it.
+//! A report as a person reads it: a table with a row for each thing that happened, in order, and
+//! the outcome below it.
 
 use std::{fmt, time::Duration};
 
@@ -8,15 +9,15 @@ use crate::{
     proof::cause::Cause,
 };
 
-/// The timeline: what was sent when, what came back, what that proves, what was decided and why, and what is known in the end. Without a
-/// line break at the end.
+/// The timeline: what was sent when, what came back, what that proves, what was decided and why,
+/// and what is known in the end. Without a line break at the end.
 ///
 /// ```text
 /// POST https://api.example.com:443 "payments"
-///        at  attempt  signal             evidence    pause  time left  decision
-///   0.000 s  #1       503, wait 2.000 s  unknown   2.100 s   19.960 s  send again: the key makes it act once
-///   2.140 s  #2       200                answered        –   17.825 s  done: the answer is final
-///   outcome  answered, after 2 attempts in 2.175 s, 17.825 s left
+///        at  attempt  signal  evidence    pause  time left  decision
+///   0.000 s  #1       503     unknown   0.100 s   19.960 s  send again: the key makes it act once
+///   0.140 s  #2       200     answered        –   19.825 s  done: the answer is final
+///   outcome  answered, after 2 attempts in 0.175 s, 19.825 s left
 /// ```
 impl fmt::Display for RetryReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -71,7 +72,8 @@ impl RetryReport {
         rows.iter().try_for_each(|row| line(f, &row.each_ref().map(String::as_str), &widths))
     }
 
-    /// The row of an attempt, and those of the probes that asked about it. The last of them shows what was decided in the end.
+    /// The row of an attempt, and those of the probes that asked about it. The last of them shows
+    /// what was decided in the end.
     fn rows_of(&self, attempt: &AttemptRecord) -> Vec<Row> {
         let probes: Vec<&ProbeRecord> = self.probes().iter().filter(|probe| probe.after_attempt == attempt.number).collect();
         let decision = |rows_below: usize| if rows_below > 0 { "ask the probe".to_owned() } else { self.decision(attempt) };
