@@ -1,7 +1,7 @@
 //! The paved road: a client whose evidence is complete, because it was built for that.
 //!
-//! Two settings of a client cannot be read back from it, its redirect policy and its own resends, and both blur what an error proves. So
-//! the client is built here, with both known.
+//! Two settings of a client cannot be read back from it, its redirect policy and its own resends,
+//! and both blur what an error proves. So the client is built here, with both known.
 
 use std::{fmt, sync::Arc};
 
@@ -16,18 +16,22 @@ use crate::{
 impl SafeRetry {
     /// Builds a client around this plugin that can prove as much as can be proven.
     ///
-    /// It puts a [`SendWitness`] last, counts the redirects that reqwest follows, and turns off reqwest's own resends
-    /// ([`reqwest::retry::never`]), which send a refused HTTP/2 POST up to three times without telling anybody. Whatever the builder held
-    /// of both, a redirect policy and a retry policy, is replaced: neither can be read back from it. It also turns `Referer` off, which
-    /// would tell another origin the URL that a redirect came from. Everything else of the builder stays.
+    /// It puts a [`SendWitness`] last, counts the redirects that reqwest follows, and turns off
+    /// reqwest's own resends ([`reqwest::retry::never`]), which send a refused HTTP/2 POST up to
+    /// three times without telling anybody. Whatever the builder held of both, a redirect policy
+    /// and a retry policy, is replaced: neither can be read back from it. It also turns `Referer`
+    /// off, which would tell another origin the URL that a redirect came from. Everything else of
+    /// the builder stays.
     ///
-    /// Two kinds of requests follow no redirect to another origin, whatever the policy says, and bring the redirect itself as their
-    /// answer: a status probe, whose credentials stay at home, and a resend that relies on an idempotency key, which another origin
-    /// does not know.
+    /// Two kinds of requests follow no redirect to another origin, whatever the policy says, and
+    /// bring the redirect itself as their answer: a status probe, whose credentials stay at home,
+    /// and a resend that relies on an idempotency key, which another origin does not know.
     ///
-    /// For payment APIs turn redirects off ([`SafeClientBuilder::redirects_off`]): no POST is then repeated elsewhere because a server
-    /// said 307, and a limit that fires while still connecting proves that nothing was sent. Give the builder a
-    /// [`connect_timeout`](reqwest::ClientBuilder::connect_timeout) in any case: a connection that cannot be made fails early, with proof.
+    /// For payment APIs turn redirects off ([`SafeClientBuilder::redirects_off`]): no POST is then
+    /// repeated elsewhere because a server said 307, and a limit that fires while still connecting
+    /// proves that nothing was sent. Give the builder a
+    /// [`connect_timeout`](reqwest::ClientBuilder::connect_timeout) in any case: a connection that
+    /// cannot be made fails early, with proof.
     ///
     /// # Examples
     ///
@@ -54,7 +58,8 @@ impl SafeRetry {
 
 /// Builds a client around a [`SafeRetry`]: made by [`SafeRetry::client`].
 ///
-/// Middlewares run in this order: those from outside, the [`SafeRetry`], those from inside, the [`SendWitness`].
+/// Middlewares run in this order: those from outside, the [`SafeRetry`], those from inside, the
+/// [`SendWitness`].
 #[must_use = "a builder does nothing until `build`"]
 pub struct SafeClientBuilder {
     retry: SafeRetry,
@@ -73,8 +78,9 @@ enum Redirects {
 impl SafeClientBuilder {
     /// Follows redirects as the policy says. It replaces the one in the builder.
     ///
-    /// A write with a body that fails before any redirect is judged by its error; one that a limit cuts while still connecting is unknown.
-    /// A policy of [`redirect::Policy::none`] is better given as [`redirects_off`](Self::redirects_off), which proves more.
+    /// A write with a body that fails before any redirect is judged by its error; one that a limit
+    /// cuts while still connecting is unknown. A policy of [`redirect::Policy::none`] is better
+    /// given as [`redirects_off`](Self::redirects_off), which proves more.
     ///
     /// # Default
     /// [`redirect::Policy::default`], as in reqwest: up to ten.
@@ -93,7 +99,8 @@ impl SafeClientBuilder {
         self
     }
 
-    /// Adds a middleware after the plugin: it runs once per attempt, and its own errors are not resent. The place of signers.
+    /// Adds a middleware after the plugin: it runs once per attempt, and its own errors are not
+    /// resent. The place of signers.
     pub fn with(mut self, middleware: impl Middleware) -> Self {
         self.inside.push(Arc::new(middleware));
         self

@@ -1,5 +1,6 @@
-//! HTTP retries that are safe: a [`reqwest_middleware`] plugin that repeats a request only when it can say why repeating is harmless, never
-//! earlier than the server asked, never past the operation's deadline, and that says plainly when nobody can know whether a write happened.
+//! HTTP retries that are safe: a [`reqwest_middleware`] plugin that repeats a request only when it
+//! can say why repeating is harmless, never earlier than the server asked, never past the
+//! operation's deadline, and that says plainly when nobody can know whether a write happened.
 //!
 //! ```no_run
 //! use reqwest_safe_retry::{Deadline, Endpoint, Evidence, KeyContract, RetryErrorExt, RetryReport, SafeRetry};
@@ -26,21 +27,27 @@
 //!
 //! # What is where
 //!
-//! * [`policy`]: the engine. Pure: no clock, no chance, no I/O. Builds alone with `default-features = false`.
-//! * [`SafeRetry`]: the middleware and its defaults; [`SafeRetry::client`] builds a client whose evidence is complete, [`SendWitness`] gives
-//!   an existing client what can be given to it.
-//! * [`Endpoint`]: what you know about a request, per request; [`EndpointCatalog`]: the same as a table that can be audited; [`presets`]:
-//!   what is publicly known about well-known APIs.
-//! * [`Deadline`], [`IdempotencyKey`], [`CorrelationId`], [`ReplayBody`], [`ReplayRequest`], [`ReportSlot`]: what else a request can carry.
-//! * [`StatusProbe`], [`StatusUrl`]: asking what became of a write. [`RetryBudget`], [`Cooldown`]: what is shared, so that no storm starts.
-//! * [`HintSources`], [`AttemptHeaders`]: what servers say besides `Retry-After`, and what they are told.
+//! * [`policy`]: the engine. Pure: no clock, no chance, no I/O. Builds alone with `default-features
+//!   = false`.
+//! * [`SafeRetry`]: the middleware and its defaults; [`SafeRetry::client`] builds a client whose
+//!   evidence is complete, [`SendWitness`] gives an existing client what can be given to it.
+//! * [`Endpoint`]: what you know about a request, per request; [`EndpointCatalog`]: the same as a
+//!   table that can be audited; [`presets`]: what is publicly known about well-known APIs.
+//! * [`Deadline`], [`IdempotencyKey`], [`CorrelationId`], [`ReplayBody`], [`ReplayRequest`],
+//!   [`ReportSlot`]: what else a request can carry.
+//! * [`StatusProbe`], [`StatusUrl`]: asking what became of a write. [`RetryBudget`], [`Cooldown`]:
+//!   what is shared, so that no storm starts.
+//! * [`HintSources`], [`AttemptHeaders`]: what servers say besides `Retry-After`, and what they are
+//!   told.
 //! * [`RetryReport`], [`RetryError`], [`RetryErrorExt`], [`Observer`]: what comes out.
 //!
 //! # What it does not do
 //!
-//! It keeps no state beyond budgets, cool-downs and, for contracts that ask for it ([`KeyContract::with_reuse_guard`]), hashes of the keys
-//! used last; each is bounded. It spawns no task, changes no request but by the headers you asked for, and never decides
-//! by the text of an error. The README has the tables: which effect is sent again and why, every default with its reason, every result.
+//! It keeps no state beyond budgets, cool-downs and, for contracts that ask for it
+//! ([`KeyContract::with_reuse_guard`]), hashes of the keys used last; each is bounded. It spawns no
+//! task, changes no request but by the headers you asked for, and never decides by the text of an
+//! error. The README has the tables: which effect is sent again and why, every default with its
+//! reason, every result.
 //!
 //! # Features
 //!
@@ -126,8 +133,8 @@ pub use {
 #[cfg(feature = "catalog-files")]
 pub use contract::catalog::InvalidFile;
 
-/// Makes an `async fn` of a trait usable behind `dyn`, as implementations of [`StatusProbe`] need it: re-exported, so that they need no
-/// dependency of their own.
+/// Makes an `async fn` of a trait usable behind `dyn`, as implementations of [`StatusProbe`] need
+/// it: re-exported, so that they need no dependency of their own.
 #[cfg(feature = "middleware")]
 pub use async_trait::async_trait;
 /// The namespace of [`IdempotencyKey::derived`].

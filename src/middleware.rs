@@ -27,12 +27,13 @@ use crate::{
 ///
 /// # Default
 /// [`RetryPolicy::DEFAULT`], a budget of its own with
-/// [`BudgetLimits::DEFAULT`](crate::BudgetLimits::DEFAULT), [`Unmarked::ByMethod`], no deadline (the
-/// policy's window bounds when a resend may start, and never cuts an attempt in flight) and no
+/// [`BudgetLimits::DEFAULT`](crate::BudgetLimits::DEFAULT), [`Unmarked::ByMethod`], no deadline
+/// (the policy's window bounds when a resend may start, and never cuts an attempt in flight) and no
 /// attempt limit (an attempt that hangs is not cut, so nothing follows it).
 ///
 /// # Cancellation
-/// Dropping the request's future at any point stops everything: there is no later request and no spawned task.
+/// Dropping the request's future at any point stops everything: there is no later request and no
+/// spawned task.
 ///
 /// # Examples
 /// ```no_run
@@ -63,7 +64,8 @@ pub struct SafeRetry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Unmarked {
-    /// The method tells the effect: reads and idempotent writes are sent again, everything else only when it cannot have been processed.
+    /// The method tells the effect: reads and idempotent writes are sent again, everything else
+    /// only when it cannot have been processed.
     ByMethod,
     /// They are left alone: no resend, no deadline, no budget. Strictly opt-in.
     Untouched,
@@ -72,14 +74,16 @@ pub enum Unmarked {
 impl SafeRetry {
     /// A middleware with all defaults.
     ///
-    /// With the feature `metrics` it describes its metrics to the recorder that is installed by then.
+    /// With the feature `metrics` it describes its metrics to the recorder that is installed by
+    /// then.
     pub fn new() -> Self {
         observe::describe();
         Self { settings: Arc::default(), unmarked: Unmarked::ByMethod }
     }
 
-    /// Sets the policy of every request that brings none of its own, as an extension or by its endpoint
-    /// ([`Endpoint::with_policy`]). The request overrules the endpoint, the endpoint overrules this.
+    /// Sets the policy of every request that brings none of its own, as an extension or by its
+    /// endpoint ([`Endpoint::with_policy`]). The request overrules the endpoint, the endpoint
+    /// overrules this.
     ///
     /// # Default
     /// [`RetryPolicy::DEFAULT`].
@@ -87,8 +91,9 @@ impl SafeRetry {
         self.with(|settings| settings.policy = policy)
     }
 
-    /// Sets the budget. It is a handle: clones of one `SafeRetry` share it, two made by [`new`](Self::new) do not, unless both are given
-    /// clones of one handle. Neither request nor endpoint overrules it.
+    /// Sets the budget. It is a handle: clones of one `SafeRetry` share it, two made by
+    /// [`new`](Self::new) do not, unless both are given clones of one handle. Neither request nor
+    /// endpoint overrules it.
     ///
     /// # Default
     /// One of its own with [`BudgetLimits::DEFAULT`](crate::BudgetLimits::DEFAULT).
@@ -105,10 +110,12 @@ impl SafeRetry {
         self.with(|settings| settings.budget = budget)
     }
 
-    /// Sets the hard limit of each operation: queueing, attempts, pauses, probes and the body of the final answer.
+    /// Sets the hard limit of each operation: queueing, attempts, pauses, probes and the body of
+    /// the final answer.
     ///
-    /// A [`Deadline`] on the request overrules the endpoint's [`with_deadline`](Endpoint::with_deadline), which overrules this. A
-    /// [scope](Deadline::scope) caps all of them.
+    /// A [`Deadline`] on the request overrules the endpoint's
+    /// [`with_deadline`](Endpoint::with_deadline), which overrules this. A [scope](Deadline::scope)
+    /// caps all of them.
     ///
     /// # Default
     /// None. The policy's window then bounds when a resend may start, and no attempt is cut.
@@ -116,7 +123,8 @@ impl SafeRetry {
         self.with(|settings| settings.limit = Some(limit))
     }
 
-    /// Sets the hard limit of each attempt up to the response head. An attempt never gets more than the operation has left.
+    /// Sets the hard limit of each attempt up to the response head. An attempt never gets more than
+    /// the operation has left.
     ///
     /// The endpoint's [`with_attempt_limit`](Endpoint::with_attempt_limit) overrules it.
     ///
@@ -134,8 +142,8 @@ impl SafeRetry {
         Self { unmarked, ..self }
     }
 
-    /// Marks every POST, PATCH and other non-idempotent method that nothing else marks with this endpoint. An [`Endpoint`] on the request
-    /// overrules a catalogue row, which overrules this.
+    /// Marks every POST, PATCH and other non-idempotent method that nothing else marks with this
+    /// endpoint. An [`Endpoint`] on the request overrules a catalogue row, which overrules this.
     ///
     /// # Default
     /// None: unmarked requests go by [`with_unmarked`](Self::with_unmarked).
@@ -143,8 +151,8 @@ impl SafeRetry {
         self.with(|settings| settings.default_write = Some(endpoint))
     }
 
-    /// Marks every request that a row of the catalogue matches. An [`Endpoint`] on the request overrules its row, and a row overrules the
-    /// [default write](Self::with_default_write).
+    /// Marks every request that a row of the catalogue matches. An [`Endpoint`] on the request
+    /// overrules its row, and a row overrules the [default write](Self::with_default_write).
     ///
     /// # Default
     /// None.
@@ -157,18 +165,21 @@ impl SafeRetry {
         self.with(|settings| settings.telemetry.add(observer))
     }
 
-    /// Logs the URL's path too (`url.path`), never its query. Paths carry ids, and some carry keys: look at yours first. A name for the
-    /// endpoint ([`Endpoint::named`]) tells as much and nothing else.
+    /// Logs the URL's path too (`url.path`), never its query. Paths carry ids, and some carry keys:
+    /// look at yours first. A name for the endpoint ([`Endpoint::named`]) tells as much and nothing
+    /// else.
     pub fn with_path_in_logs(self) -> Self {
         self.with(|settings| settings.telemetry.show_path_in_logs())
     }
 
-    /// Labels the metrics with scheme, host and port too. For clients of a handful of hosts: each one multiplies the time series.
+    /// Labels the metrics with scheme, host and port too. For clients of a handful of hosts: each
+    /// one multiplies the time series.
     pub fn with_origin_in_metrics(self) -> Self {
         self.with(|settings| settings.telemetry.show_origin_in_metrics())
     }
 
-    /// Sets which fields of an answer are read as a wait or a veto, where the endpoint does not say.
+    /// Sets which fields of an answer are read as a wait or a veto, where the endpoint does not
+    /// say.
     ///
     /// # Default
     /// [`HintSources::STANDARD`]: `Retry-After` alone.
@@ -176,8 +187,9 @@ impl SafeRetry {
         self.with(|settings| settings.hints = sources)
     }
 
-    /// Shares what servers ask to wait among all operations of a scope, so that one `Retry-After` holds back everybody it is meant for.
-    /// It is a handle: give one to several clients to share it.
+    /// Shares what servers ask to wait among all operations of a scope, so that one `Retry-After`
+    /// holds back everybody it is meant for. It is a handle: give one to several clients to share
+    /// it.
     pub fn with_shared_cooldown(self, cooldown: Cooldown) -> Self {
         self.with(|settings| settings.cooldown = Some(cooldown))
     }

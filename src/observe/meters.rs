@@ -1,4 +1,5 @@
-//! The metrics. Labels are few by construction: a name the user gave, a method of a closed list, a reason of ours, and the origin by opt-in.
+//! The metrics. Labels are few by construction: a name the user gave, a method of a closed list, a
+//! reason of ours, and the origin by opt-in.
 
 use std::time::Duration;
 

@@ -1,19 +1,28 @@
-//! Every span, event, metric and field name. Nothing else in this crate mentions tracing or metrics.
+//! Every span, event, metric and field name. Nothing else in this crate mentions tracing or
+//! metrics.
 //!
-//! Why it is one place: what a log line may say is a promise in two directions. People match on names and levels, so they are constants,
-//! listed in `docs/telemetry.md` and pinned by tests; and nobody may find a secret in a line, so only this module writes lines.
+//! Why it is one place: what a log line may say is a promise in two directions. People match on
+//! names and levels, so they are constants, listed in `docs/telemetry.md` and pinned by tests; and
+//! nobody may find a secret in a line, so only this module writes lines.
 //!
-//! * **Span** `operation`, one per operation, with what all its lines share: endpoint, method, scheme, host, port, correlation id. Its level
-//!   is WARN, that of its loudest event: a filter that lets an event through lets through what the event is about.
-//! * **Events**: `attempt` for each attempt, and one for each decision: `resend` (when the budget has paid), `probe`, or `end`.
-//! * **Levels**: `resend` is INFO. `end` is WARN when the outcome is unknown, for unmarked writes too, and when a stop came after a resend;
-//!   `abandoned` is WARN for a write that may have been processed. All others are DEBUG. No setting changes a level: filters are the subscriber's business.
-//! * **Never**, in no event: keys (a keyed hash of eight digits stands in), header values, bodies, URL query, userinfo or fragment. The path
-//!   only by [`SafeRetry::with_path_in_logs`](crate::SafeRetry::with_path_in_logs).
+//! * **Span** `operation`, one per operation, with what all its lines share: endpoint, method,
+//!   scheme, host, port, correlation id. Its level is WARN, that of its loudest event: a filter
+//!   that lets an event through lets through what the event is about.
+//! * **Events**: `attempt` for each attempt, and one for each decision: `resend` (when the budget
+//!   has paid), `probe`, or `end`.
+//! * **Levels**: `resend` is INFO. `end` is WARN when the outcome is unknown, for unmarked writes
+//!   too, and when a stop came after a resend; `abandoned` is WARN for a write that may have been
+//!   processed. All others are DEBUG. No setting changes a level: filters are the subscriber's
+//!   business.
+//! * **Never**, in no event: keys (a keyed hash of eight digits stands in), header values, bodies,
+//!   URL query, userinfo or fragment. The path only by
+//!   [`SafeRetry::with_path_in_logs`](crate::SafeRetry::with_path_in_logs).
 //!
-//! Where nobody listens to spans and events nothing is formatted and nothing is allocated. The feature `metrics` costs each operation a few
-//! small allocations for labels, with a recorder or without: the facade does not tell.
+//! Where nobody listens to spans and events nothing is formatted and nothing is allocated. The
+//! feature `metrics` costs each operation a few small allocations for labels, with a recorder or
+//! without: the facade does not tell.
 
+#[cfg(feature = "tracing")]
 mod advised;
 #[cfg(feature = "metrics")]
 mod meters;
@@ -24,7 +33,9 @@ mod observer;
 #[cfg(feature = "tracing")]
 mod spans;
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+#[cfg(feature = "tracing")]
+use std::sync::Arc;
+use std::{borrow::Cow, time::Duration};
 
 use http::Method;
 use reqwest::{Request, Url};
@@ -44,6 +55,7 @@ use crate::{
     shared::budget::BudgetAccount,
 };
 
+#[cfg(feature = "tracing")]
 use advised::Advised;
 use observer::Observers;
 
@@ -53,6 +65,7 @@ pub(crate) struct Telemetry {
     observers: Observers,
     path_in_logs: Detail,
     origin_in_metrics: Detail,
+    #[cfg(feature = "tracing")]
     advised: Arc<Advised>,
 }
 
@@ -123,7 +136,8 @@ pub(crate) struct OperationFacts<'a> {
 
 /// One operation as it is watched.
 ///
-/// Dropped before its end it tells that, too: a caller that gave up is the most common reason why a log breaks off.
+/// Dropped before its end it tells that, too: a caller that gave up is the most common reason why a
+/// log breaks off.
 pub(crate) struct Watched<'a> {
     /// Absent for requests that are left alone.
     telemetry: Option<&'a Telemetry>,
@@ -250,10 +264,12 @@ impl<'a> Watched<'a> {
 
     /// Something about how the operation was sent should be mended.
     pub(crate) fn advised(&self, advice: Advice, url: &Url) {
-        let origin = Origin::of(url);
         #[cfg(feature = "tracing")]
-        if self.telemetry.is_some_and(|telemetry| telemetry.advised.is_news(advice, &origin)) {
-            spans::advice(advice, &origin);
+        if let Some(telemetry) = self.telemetry {
+            let origin = Origin::of(url);
+            if telemetry.advised.is_news(advice, &origin) {
+                spans::advice(advice, &origin);
+            }
         }
     }
 
@@ -317,7 +333,8 @@ impl End<'_> {
         self.deciding().map(|attempt| attempt.cause)
     }
 
-    /// Somebody may have to look: nobody knows what happened, or sending again did not bring an answer.
+    /// Somebody may have to look: nobody knows what happened, or sending again did not bring an
+    /// answer.
     fn is_alarming(&self, sends: u32) -> bool {
         let unknown = match self.outcome {
             Outcome::Unknown | Outcome::AnsweredAfterUnknown => true,

@@ -1,6 +1,7 @@
 //! The names themselves: spans, events, fields, metrics, and the words their values are made of.
 //!
-//! Values are the names of the variants, so that a word in a log line is found in the documentation; only `error.type` follows OpenTelemetry.
+//! Values are the names of the variants, so that a word in a log line is found in the
+//! documentation; only `error.type` follows OpenTelemetry.
 
 use http::{Method, StatusCode};
 

@@ -1,4 +1,5 @@
-//! Telemetry of the user's own: every decision with what it looked at, and every end. It sees and changes nothing.
+//! Telemetry of the user's own: every decision with what it looked at, and every end. It sees and
+//! changes nothing.
 
 use std::{
     fmt,
@@ -17,8 +18,8 @@ use crate::{
 
 /// Watches operations, for telemetry of your own.
 ///
-/// It is called inside the request's task, so it has to be quick and must not block. A panic in it is caught and harms nothing (unless the
-/// program aborts on panics).
+/// It is called inside the request's task, so it has to be quick and must not block. A panic in it
+/// is caught and harms nothing (unless the program aborts on panics).
 ///
 /// # Examples
 /// A trace that can be replayed: the policy decides the same in the same situation.
@@ -36,7 +37,8 @@ use crate::{
 /// let plugin = SafeRetry::new().with_observer(Audit);
 /// ```
 pub trait Observer: Send + Sync + 'static {
-    /// Something was decided. What became of a decision (a budget may refuse a resend) stands in the report at the end.
+    /// Something was decided. What became of a decision (a budget may refuse a resend) stands in
+    /// the report at the end.
     fn decided(&self, decided: &Decided<'_>);
 
     /// An operation ended, whatever its result. Not called when its future was dropped.
@@ -75,7 +77,8 @@ impl Decided<'_> {
         self.endpoint
     }
 
-    /// The operation's correlation id, when the caller gave one: what tells concurrent operations apart.
+    /// The operation's correlation id, when the caller gave one: what tells concurrent operations
+    /// apart.
     #[must_use]
     pub fn correlation_id(&self) -> Option<&CorrelationId> {
         self.correlation

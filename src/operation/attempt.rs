@@ -1,7 +1,8 @@
 //! One attempt: its own extensions, its time limit, and what its result means.
 //!
-//! Attempts must not see each other: what one leaves in its extensions, or what its limit cuts, is none of the next one's business. So
-//! each gets its own here, and comes back as plain facts. Whether another follows is not known here.
+//! Attempts must not see each other: what one leaves in its extensions, or what its limit cuts, is
+//! none of the next one's business. So each gets its own here, and comes back as plain facts.
+//! Whether another follows is not known here.
 
 use std::{error::Error as StdError, time::SystemTime};
 
@@ -41,13 +42,15 @@ pub(crate) enum Held {
     GivenBack,
     Error(Error),
     TimedOut(TimeLimit),
-    /// The head arrived, the body did not: with the transport's error, unless a limit of ours cut it.
+    /// The head arrived, the body did not: with the transport's error, unless a limit of ours cut
+    /// it.
     BodyLost(Result<reqwest::Error, TimeLimit>),
     /// The request could not be supplied once more.
     Unsupplied(Box<dyn StdError + Send + Sync>),
 }
 
-/// Sends once. The attempt gets the shorter of its own limit and the time left, and its own clone of the extensions.
+/// Sends once. The attempt gets the shorter of its own limit and the time left, and its own clone
+/// of the extensions.
 pub(crate) async fn send(
     plan: &Plan<'_>,
     outgoing: Outgoing,
@@ -108,7 +111,8 @@ struct Limit {
 }
 
 impl Attempt {
-    /// Where the answer came from, after all redirects. `None` where no answer is held, or an inner middleware has built it anew.
+    /// Where the answer came from, after all redirects. `None` where no answer is held, or an inner
+    /// middleware has built it anew.
     pub(crate) fn answered_by(&self) -> Option<&Url> {
         match &self.held {
             Held::Response(response) => has_url(response).then(|| response.url()),

@@ -1,6 +1,8 @@
-//! The key of one operation: found, checked or made before the first attempt, and the same on every one.
+//! The key of one operation: found, checked or made before the first attempt, and the same on every
+//! one.
 //!
-//! A new key for a resend would be a new operation. So the key is settled once, before anything is sent, and keeps the age it had before.
+//! A new key for a resend would be a new operation. So the key is settled once, before anything is
+//! sent, and keeps the age it had before.
 
 use std::time::{Duration, SystemTime};
 
@@ -15,7 +17,8 @@ use crate::{
 /// The key an operation is sent with.
 pub(crate) struct OperationKey {
     key: IdempotencyKey,
-    /// The key's header and its companion: what must be the same on every attempt, and belongs to no other request.
+    /// The key's header and its companion: what must be the same on every attempt, and belongs to
+    /// no other request.
     headers: Vec<HeaderName>,
     /// When the key was first sent: by an earlier operation, or by this one.
     first_use: SystemTime,
@@ -24,11 +27,12 @@ pub(crate) struct OperationKey {
 }
 
 impl OperationKey {
-    /// Settles the key of a request and writes it into the headers. The caller's own header is kept as it was written.
+    /// Settles the key of a request and writes it into the headers. The caller's own header is kept
+    /// as it was written.
     ///
     /// # Errors
-    /// [`Misuse`], before anything is sent: a key without a contract, none where the caller must bring one, a malformed one, several, or
-    /// one that the server may have forgotten.
+    /// [`Misuse`], before anything is sent: a key without a contract, none where the caller must
+    /// bring one, a malformed one, several, or one that the server may have forgotten.
     pub(crate) fn settle(
         request: &mut Request,
         contract: Option<&KeyContract>,
@@ -68,7 +72,8 @@ impl OperationKey {
         &self.key
     }
 
-    /// The key with the time of its first use, for an operation that carries on where this one ended.
+    /// The key with the time of its first use, for an operation that carries on where this one
+    /// ended.
     pub(crate) fn once_used(&self) -> IdempotencyKey {
         self.key.clone().first_used(self.first_use)
     }
@@ -83,8 +88,9 @@ impl OperationKey {
         headers.get(name).map(|value| (name.clone(), value.clone()))
     }
 
-    /// The key's age this long after the start of the operation. The monotonic clock stands still while a machine sleeps, and the server
-    /// goes on forgetting: the wall clock counts where it tells more.
+    /// The key's age this long after the start of the operation. The monotonic clock stands still
+    /// while a machine sleeps, and the server goes on forgetting: the wall clock counts where it
+    /// tells more.
     pub(crate) fn age_after(&self, elapsed: Duration) -> Duration {
         self.age.saturating_add(elapsed).max(self.first_use.elapsed().unwrap_or_default())
     }

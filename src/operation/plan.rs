@@ -1,4 +1,5 @@
-//! What is settled about an operation before its first attempt: who won where several had a say, so that nobody asks again later.
+//! What is settled about an operation before its first attempt: who won where several had a say, so
+//! that nobody asks again later.
 //!
 //! * **Endpoint**: extension of the request > catalogue row > default write. Where none of them
 //!   speaks, the method tells the effect.
@@ -118,8 +119,9 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// The body is watched where the verdict matters: what a failed read proves changes nothing, and a watched body keeps reqwest from
-    /// resending what an HTTP/2 server refused, which is the client's own affair where a request is left alone.
+    /// The body is watched where the verdict matters: what a failed read proves changes nothing,
+    /// and a watched body keeps reqwest from resending what an HTTP/2 server refused, which is the
+    /// client's own affair where a request is left alone.
     pub(crate) fn watch(&self) -> Watch {
         if self.is_write && !self.is_left_alone() { Watch::Body } else { Watch::Errors }
     }
@@ -159,7 +161,8 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// When the last attempt has to be over: a tenth of the deadline is kept for the last look of a write that can be asked about.
+    /// When the last attempt has to be over: a tenth of the deadline is kept for the last look of a
+    /// write that can be asked about.
     pub(crate) fn sending_until(&self) -> Deadline {
         match self.deadline.instant() {
             Some(instant) if self.is_write && self.has_probe() => {

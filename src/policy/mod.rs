@@ -6,9 +6,9 @@
 //! shared by many clients and services, used without any client (`default-features = false`), and
 //! tested exhaustively.
 //!
-//! It decides by three tables, each one `match` without a catch-all arm, and `docs/tables.md` prints
-//! them: what an answer means ([`RetryPolicy::read`]), why sending again is harmless or why not
-//! ([`RetryPolicy::decide`]), and what is known in the end ([`Outcome::of`]).
+//! It decides by three tables, each one `match` without a catch-all arm, and `docs/tables.md`
+//! prints them: what an answer means ([`RetryPolicy::read`]), why sending again is harmless or why
+//! not ([`RetryPolicy::decide`]), and what is known in the end ([`Outcome::of`]).
 //!
 //! ```
 //! use reqwest_safe_retry::policy::{

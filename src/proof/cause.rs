@@ -40,8 +40,8 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Whether repeating cannot help: the request itself is at fault, the redirect policy stopped it,
-    /// the certificate is not trusted, or an inner middleware refused for a reason of its own.
+    /// Whether repeating cannot help: the request itself is at fault, the redirect policy stopped
+    /// it, the certificate is not trusted, or an inner middleware refused for a reason of its own.
     ///
     /// A body that failed to be read is not beyond help: if it can be supplied again, the next
     /// reading may succeed. Nor is a failed handshake, which a restarting server explains as well.

@@ -1,9 +1,11 @@
 //! What a transport error proves, and what went wrong: the only downcasts of the crate.
 //!
-//! Types are read, never texts. reqwest follows redirects below every middleware and reports the last hop's error under the first hop's
-//! URL, so nothing in here knows whether a redirect was followed: what an error proves, it proves for the last hop only, and
-//! [`witness`](crate::proof::witness) decides whether that was also the first. Types of another major version of hyper, hyper-util or h2 than
-//! reqwest's are foreign: nothing is recognised, everything is unknown, which costs resends and never safety.
+//! Types are read, never texts. reqwest follows redirects below every middleware and reports the
+//! last hop's error under the first hop's URL, so nothing in here knows whether a redirect was
+//! followed: what an error proves, it proves for the last hop only, and
+//! [`witness`](crate::proof::witness) decides whether that was also the first. Types of another
+//! major version of hyper, hyper-util or h2 than reqwest's are foreign: nothing is recognised,
+//! everything is unknown, which costs resends and never safety.
 
 use std::{error::Error, io, iter};
 
@@ -28,11 +30,13 @@ pub(crate) enum Upload {
 /// What the error proves about the last hop.
 pub(crate) fn proof(error: &reqwest::Error, upload: Upload) -> Evidence {
     sending(error).map_or(Evidence::Unknown, |failure| {
-        // proof: hyper-util notes the connection in every failure after it gave the request to one. None noted, none had the request.
+        // proof: hyper-util notes the connection in every failure after it gave the request to one.
+        // None noted, none had the request.
         if failure.connect_info().is_none() {
             return Evidence::Unprocessed;
         }
-        // proof: hyper cancels a message only while handing it back, before a byte of it is serialised.
+        // proof: hyper cancels a message only while handing it back, before a byte of it is
+        // serialised.
         if in_connection(failure).is_some_and(hyper::Error::is_canceled) {
             return Evidence::Unprocessed;
         }
@@ -40,7 +44,8 @@ pub(crate) fn proof(error: &reqwest::Error, upload: Upload) -> Evidence {
     })
 }
 
-/// What the error proves about the last hop although the request left: the server refused to process it.
+/// What the error proves about the last hop although the request left: the server refused to
+/// process it.
 pub(crate) fn refusal(error: &reqwest::Error, upload: Upload) -> Evidence {
     sending(error).map_or(Evidence::Unknown, |failure| refused(failure, upload))
 }
@@ -64,8 +69,9 @@ pub(crate) fn cause(error: &reqwest::Error) -> Cause {
     }
 }
 
-/// The failure to send, if that is what the error is about. Errors of an answer's body are not; nor are failures that a request body
-/// carries inside (it may well be another client's answer), which is why nothing looks deeper than the error's own source.
+/// The failure to send, if that is what the error is about. Errors of an answer's body are not; nor
+/// are failures that a request body carries inside (it may well be another client's answer), which
+/// is why nothing looks deeper than the error's own source.
 fn sending(error: &reqwest::Error) -> Option<&legacy::Error> {
     error.is_request().then(|| error.source()).flatten().and_then(failure_of)
 }
@@ -127,7 +133,8 @@ fn cause_before_connection(error: &reqwest::Error, failure: &legacy::Error) -> C
 
 fn cause_of_sending(failure: &legacy::Error) -> Cause {
     match failure.source() {
-        // hyper-util gives no source where it refuses the request as such: a version or method it cannot send.
+        // hyper-util gives no source where it refuses the request as such: a version or method it
+        // cannot send.
         None => Cause::Request,
         Some(source) => source.downcast_ref().map_or(Cause::Transport, cause_in_connection),
     }
@@ -138,7 +145,8 @@ fn cause_in_connection(error: &hyper::Error) -> Cause {
         return match error.source() {
             None => Cause::Request,
             Some(source) if error.is_body_write_aborted() || source.is::<reqwest::Error>() => Cause::RequestBody,
-            // The connection's task is gone: its runtime was shut down, or something in it panicked.
+            // The connection's task is gone: its runtime was shut down, or something in it
+            // panicked.
             Some(_) => Cause::Transport,
         };
     }

@@ -1,4 +1,5 @@
-//! Headers that tell the upstream which attempt this is and how much time it has, so that it can shed work that nobody waits for.
+//! Headers that tell the upstream which attempt this is and how much time it has, so that it can
+//! shed work that nobody waits for.
 
 use std::time::Duration;
 
@@ -6,8 +7,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// Which headers each attempt carries for the upstream's sake. None by default.
 ///
-/// There is no standard header for either fact on plain HTTP, so the names are the user's: `x-retry-attempt` and
-/// `x-envoy-expected-rq-timeout-ms`, for example.
+/// There is no standard header for either fact on plain HTTP, so the names are the user's:
+/// `x-retry-attempt` and `x-envoy-expected-rq-timeout-ms`, for example.
 ///
 /// # Examples
 /// ```
@@ -47,15 +48,16 @@ impl AttemptHeaders {
     }
 
     /// Writes the time that the attempt has: what is left before the operation's deadline, or the
-    /// attempt limit where that is shorter. It falls from attempt to attempt, and is never below one
-    /// millisecond, since servers read 0 as "no limit". It is absent where nothing limits the attempt.
+    /// attempt limit where that is shorter. It falls from attempt to attempt, and is never below
+    /// one millisecond, since servers read 0 as "no limit". It is absent where nothing limits the
+    /// attempt.
     pub fn with_time_left(self, header: HeaderName, format: TimeLeftFormat) -> Self {
         Self { time_left: Some((header, format)), ..self }
     }
 
-    /// Writes the headers of one attempt over whatever stands there, but never over those in `kept`: a key that changes is none.
-    /// `time_left` is [`Duration::MAX`] where nothing limits the attempt; `last` is what the attempt
-    /// before this one was told, in milliseconds.
+    /// Writes the headers of one attempt over whatever stands there, but never over those in
+    /// `kept`: a key that changes is none. `time_left` is [`Duration::MAX`] where nothing limits
+    /// the attempt; `last` is what the attempt before this one was told, in milliseconds.
     pub(crate) fn write(&self, headers: &mut HeaderMap, kept: &[HeaderName], number: u32, time_left: Duration, last: &mut Option<u64>) {
         if let Some(name) = self.number.as_ref().filter(|name| !kept.contains(name)) {
             headers.insert(name, HeaderValue::from(number));

@@ -1,4 +1,5 @@
-//! One id that names an operation in our log, in the server's log and in every attempt between them.
+//! One id that names an operation in our log, in the server's log and in every attempt between
+//! them.
 //!
 //! It is no idempotency key: nothing is protected by it, so it may be shown, and a key may not.
 
@@ -8,10 +9,12 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Names one operation in this side's log and in the server's: sent as a header and logged alike on every attempt.
+/// Names one operation in this side's log and in the server's: sent as a header and logged alike on
+/// every attempt.
 ///
-/// A request extension. Nothing is sent or logged without one, even if the request carries such a header: a header's own value never
-/// reaches the log. The extension replaces a header of its name, so that what is logged is what is sent. A status probe made by
+/// A request extension. Nothing is sent or logged without one, even if the request carries such a
+/// header: a header's own value never reaches the log. The extension replaces a header of its name,
+/// so that what is logged is what is sent. A status probe made by
 /// [`Operation::get`](crate::Operation::get) at the operation's own origin carries it too.
 ///
 /// Put no secret and nothing personal into it.
@@ -37,13 +40,15 @@ pub struct CorrelationId {
 }
 
 impl CorrelationId {
-    /// 128 bytes: four times a UUID, and short enough for every log line and every server's header limit.
+    /// 128 bytes: four times a UUID, and short enough for every log line and every server's header
+    /// limit.
     pub const LONGEST: usize = 128;
 
     /// The caller's id: 1 to [`LONGEST`](Self::LONGEST) visible ASCII characters.
     ///
     /// # Errors
-    /// [`InvalidCorrelationId`] for anything else: spaces and line breaks would let one log line look like two.
+    /// [`InvalidCorrelationId`] for anything else: spaces and line breaks would let one log line
+    /// look like two.
     pub fn new(value: &str) -> Result<Self, InvalidCorrelationId> {
         let visible = value.bytes().all(|byte| byte.is_ascii_graphic());
         if value.is_empty() || value.len() > Self::LONGEST || !visible {
@@ -94,7 +99,8 @@ impl fmt::Debug for CorrelationId {
     }
 }
 
-/// The text is no correlation id: empty, too long, or not visible ASCII. It does not repeat the text.
+/// The text is no correlation id: empty, too long, or not visible ASCII. It does not repeat the
+/// text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidCorrelationId(());
 

@@ -1,7 +1,8 @@
 //! One instant by which an operation has ended: fixed once, then only compared.
 //!
-//! A limit per attempt cannot bound an operation, because every resend starts it anew. So everything here is absolute and on the
-//! monotonic clock: passing a [`Deadline`] down never makes it longer. This module knows neither attempts nor requests.
+//! A limit per attempt cannot bound an operation, because every resend starts it anew. So
+//! everything here is absolute and on the monotonic clock: passing a [`Deadline`] down never makes
+//! it longer. This module knows neither attempts nor requests.
 
 use std::{
     cmp::Ordering,
@@ -14,13 +15,16 @@ use futures_util::FutureExt as _;
 use task_local_extensions::{Extensions, get_local_item, with_extensions};
 use tokio::time::Instant;
 
-/// About 30 years: what lies further ahead is no deadline. Timers add a little to the instants they get, which must not overflow.
+/// About 30 years: what lies further ahead is no deadline. Timers add a little to the instants they
+/// get, which must not overflow.
 pub(crate) const HORIZON: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
-/// One absolute instant on the monotonic clock by which an operation has ended, the body of its answer included.
+/// One absolute instant on the monotonic clock by which an operation has ended, the body of its
+/// answer included.
 ///
-/// As a request extension it bounds that operation alone; [`scope`](Self::scope) bounds all operations of a piece of work. Deadlines
-/// are ordered by time, [`NONE`](Self::NONE) last, so the earlier of two is their minimum.
+/// As a request extension it bounds that operation alone; [`scope`](Self::scope) bounds all
+/// operations of a piece of work. Deadlines are ordered by time, [`NONE`](Self::NONE) last, so the
+/// earlier of two is their minimum.
 ///
 /// # Default
 /// [`NONE`](Self::NONE).
@@ -42,8 +46,8 @@ impl Deadline {
     /// No deadline: later than every other one.
     pub const NONE: Self = Self(None);
 
-    /// The instant that lies `limit` ahead of now. Saturates: [`Duration::MAX`], and any limit beyond about 30 years, is
-    /// [`NONE`](Self::NONE).
+    /// The instant that lies `limit` ahead of now. Saturates: [`Duration::MAX`], and any limit
+    /// beyond about 30 years, is [`NONE`](Self::NONE).
     pub fn after(limit: Duration) -> Self {
         Instant::now().checked_add(limit).map_or(Self::NONE, Self::at)
     }
@@ -54,27 +58,32 @@ impl Deadline {
         Self((ahead <= HORIZON).then_some(instant))
     }
 
-    /// The time from now to the deadline: zero when it has passed, [`Duration::MAX`] when there is none.
+    /// The time from now to the deadline: zero when it has passed, [`Duration::MAX`] when there is
+    /// none.
     #[must_use]
     pub fn time_left(self) -> Duration {
         self.0.map_or(Duration::MAX, |instant| instant.saturating_duration_since(Instant::now()))
     }
 
-    /// Runs `work` and caps by this deadline every operation that starts inside: none of them gets more time than this leaves,
-    /// whatever its own deadline says. Nested scopes: the earlier deadline wins. `work` itself is not stopped.
+    /// Runs `work` and caps by this deadline every operation that starts inside: none of them gets
+    /// more time than this leaves, whatever its own deadline says. Nested scopes: the earlier
+    /// deadline wins. `work` itself is not stopped.
     ///
-    /// The scope belongs to the task: it reaches through `join!`, `select!` and timeouts, but not into `tokio::spawn`,
-    /// `spawn_blocking` or other threads. Open another one there.
+    /// The scope belongs to the task: it reaches through `join!`, `select!` and timeouts, but not
+    /// into `tokio::spawn`, `spawn_blocking` or other threads. Open another one there.
     ///
-    /// It lives in the map of [`task_local_extensions`], and those maps do not nest: only the innermost is seen. So an application's own
-    /// `with_extensions` inside hides the scope, unless its map carries the `Deadline` on, and the scope hides what an
-    /// application's map around it holds.
+    /// It lives in the map of [`task_local_extensions`], and those maps do not nest: only the
+    /// innermost is seen. So an application's own `with_extensions` inside hides the scope, unless
+    /// its map carries the `Deadline` on, and the scope hides what an application's map around it
+    /// holds.
     ///
     /// # Panics
-    /// Only when `work` does; the scope ends all the same, and nothing of it leaks into another task.
+    /// Only when `work` does; the scope ends all the same, and nothing of it leaks into another
+    /// task.
     ///
     /// # Cancellation
-    /// Dropping the future drops `work`; nothing of the scope stays behind. Destructors that run then are outside the scope.
+    /// Dropping the future drops `work`; nothing of the scope stays behind. Destructors that run
+    /// then are outside the scope.
     ///
     /// # Examples
     /// ```
@@ -90,13 +99,15 @@ impl Deadline {
     /// ```
     pub async fn scope<F: Future>(self, work: F) -> F::Output {
         let capped = self.earlier(Self::of_scope().await);
-        // The library swaps its map in and out around each poll and forgets to swap back when the poll unwinds: the panic has to be
-        // stopped inside and let go outside, or unrelated tasks of this thread would inherit the deadline.
+        // The library swaps its map in and out around each poll and forgets to swap back when the
+        // poll unwinds: the panic has to be stopped inside and let go outside, or unrelated tasks
+        // of this thread would inherit the deadline.
         let (_, ended) = with_extensions(Extensions::new().with(capped), AssertUnwindSafe(work).catch_unwind()).await;
         ended.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    /// The deadline of the scope around the caller. Ready at once; read it once, at the start of an operation.
+    /// The deadline of the scope around the caller. Ready at once; read it once, at the start of an
+    /// operation.
     pub(crate) async fn of_scope() -> Self {
         get_local_item().await.unwrap_or(Self::NONE)
     }

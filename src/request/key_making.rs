@@ -1,4 +1,5 @@
-//! Making keys, and naming them in logs. Both take randomness, which the policy engine does not have.
+//! Making keys, and naming them in logs. Both take randomness, which the policy engine does not
+//! have.
 
 use std::{
     fmt,
@@ -11,20 +12,23 @@ use uuid::Uuid;
 use crate::policy::IdempotencyKey;
 
 impl IdempotencyKey {
-    /// A fresh key for one operation: a random UUID (version 4, RFC 9562 §5.4), 122 bits of randomness.
+    /// A fresh key for one operation: a random UUID (version 4, RFC 9562 §5.4), 122 bits of
+    /// randomness.
     ///
-    /// Make it once per operation, not once per attempt, and store it with the operation if a restarted process is to carry on.
+    /// Make it once per operation, not once per attempt, and store it with the operation if a
+    /// restarted process is to carry on.
     #[must_use]
     pub fn random() -> Self {
         Self::of(uuid::Builder::from_random_bytes(rand::random()).into_uuid())
     }
 
-    /// The key of a business operation: a UUID (version 5, RFC 9562 §5.5) that is the same in every process, so that a restarted one
-    /// uses the same key.
+    /// The key of a business operation: a UUID (version 5, RFC 9562 §5.5) that is the same in every
+    /// process, so that a restarted one uses the same key.
     ///
-    /// The name has to identify the operation and must not change while it is carried out: an order number together with what is done
-    /// to it. Not a hash of the body, which may hold a timestamp; not the order number alone, when the order can be changed twice. Keep
-    /// the namespace private where keys must not be guessed.
+    /// The name has to identify the operation and must not change while it is carried out: an order
+    /// number together with what is done to it. Not a hash of the body, which may hold a timestamp;
+    /// not the order number alone, when the order can be changed twice. Keep the namespace private
+    /// where keys must not be guessed.
     ///
     /// # Examples
     /// ```
@@ -41,7 +45,8 @@ impl IdempotencyKey {
         Self::of(Uuid::new_v5(&namespace, name.as_bytes()))
     }
 
-    /// A short hash of the key, so that two log lines can be matched without showing it. Another one in every process.
+    /// A short hash of the key, so that two log lines can be matched without showing it. Another
+    /// one in every process.
     #[must_use]
     pub fn fingerprint(&self) -> KeyFingerprint {
         static PER_PROCESS: OnceLock<RandomState> = OnceLock::new();
@@ -54,7 +59,8 @@ impl IdempotencyKey {
     }
 }
 
-/// Tells keys apart in logs without showing them: eight hexadecimal digits, keyed with a secret of this process.
+/// Tells keys apart in logs without showing them: eight hexadecimal digits, keyed with a secret of
+/// this process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KeyFingerprint(u32);
 

@@ -4,7 +4,8 @@ use std::fmt;
 
 use reqwest::Url;
 
-/// Scheme, host and port of a URL (RFC 6454). Nothing else of a URL ever reaches a log, an error or a report.
+/// Scheme, host and port of a URL (RFC 6454). Nothing else of a URL ever reaches a log, an error or
+/// a report.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Origin {
     scheme: String,

@@ -1,8 +1,9 @@
 //! Gives the connection of a failed response back.
 //!
-//! An HTTP/1 connection serves the next request only after the body of the answer has been read; dropped unread, it is closed, and an
-//! overloaded server that answers 503 pays for a new connection with every resend. So a little of the body is read before the pause:
-//! as much as is cheaper than a new connection, never in a task of its own, never past the deadline.
+//! An HTTP/1 connection serves the next request only after the body of the answer has been read;
+//! dropped unread, it is closed, and an overloaded server that answers 503 pays for a new
+//! connection with every resend. So a little of the body is read before the pause: as much as is
+//! cheaper than a new connection, never in a task of its own, never past the deadline.
 
 use http::{HeaderMap, Version, header};
 use reqwest::Response;
@@ -24,7 +25,8 @@ pub(crate) enum Drained {
     TooSlow,
     /// The connection broke.
     Broken,
-    /// The response holds no connection that could be given back: HTTP/2 and later share theirs, and the server may close its own.
+    /// The response holds no connection that could be given back: HTTP/2 and later share theirs,
+    /// and the server may close its own.
     NotNeeded,
 }
 
@@ -140,7 +142,8 @@ mod tests {
 
     // ===== connections, on the wire =====
 
-    /// An overloaded server: it answers every request with these two writes, and counts its connections.
+    /// An overloaded server: it answers every request with these two writes, and counts its
+    /// connections.
     struct Overloaded {
         address: SocketAddr,
         connections: Arc<AtomicU32>,
@@ -209,7 +212,8 @@ mod tests {
                     }
                     let case = format!("{size} bytes, {framing}, {between:?} after the head");
                     let connections = server.connections.load(Ordering::SeqCst);
-                    // A busy machine may need more than the limit once in a while, and then the connection is rightly lost.
+                    // A busy machine may need more than the limit once in a while, and then the
+                    // connection is rightly lost.
                     assert!(given_up < 10 && connections <= 1 + given_up, "{connections} connections, {given_up} given up: {case}");
                 }
             }

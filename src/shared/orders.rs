@@ -1,7 +1,9 @@
-//! Every order in which a few threads can take their turns, for tests of what stands behind one lock.
+//! Every order in which a few threads can take their turns, for tests of what stands behind one
+//! lock.
 //!
-//! Under a lock a turn happens whole, so whatever the threads do at once, the result is that of one of
-//! these orders. `loom` would find the same orders, in a model of a mutex; here the code itself runs.
+//! Under a lock a turn happens whole, so whatever the threads do at once, the result is that of one
+//! of these orders. `loom` would find the same orders, in a model of a mutex; here the code itself
+//! runs.
 
 /// Runs each interleaving of the threads' turns. Each thread keeps the order of its own.
 pub(crate) fn every_order<T: Copy>(threads: &[&[T]], mut run: impl FnMut(&[T])) {

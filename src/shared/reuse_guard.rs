@@ -1,8 +1,9 @@
 //! A key that comes back with other content is refused before it is sent.
 //!
-//! Only for contracts that ask for it ([`KeyContract::with_reuse_guard`]). It sees what one client sends and remembers a bounded number
-//! of keys, so it finds mistakes early and is no substitute for the server's own check. Nothing is kept in clear: keys and contents are
-//! 128-bit hashes under secrets of this guard.
+//! Only for contracts that ask for it ([`KeyContract::with_reuse_guard`]). It sees what one client
+//! sends and remembers a bounded number of keys, so it finds mistakes early and is no substitute
+//! for the server's own check. Nothing is kept in clear: keys and contents are 128-bit hashes under
+//! secrets of this guard.
 
 use std::{
     fmt,
@@ -40,7 +41,8 @@ struct Use {
     remembered_for: Duration,
 }
 
-/// What a request asks for. Headers may differ between attempts, and who sends it is the server's business.
+/// What a request asks for. Headers may differ between attempts, and who sends it is the server's
+/// business.
 #[derive(Clone, Copy)]
 struct Content {
     line: Print,
@@ -59,14 +61,15 @@ impl ReuseGuard {
         Self { secrets: [RandomState::new(), RandomState::new()], uses: Mutex::new(uses) }
     }
 
-    /// Lets a request pass, and remembers what its key is used for. `endpoint` is the endpoint's name, empty when it has none: then
-    /// method and path stand for it.
+    /// Lets a request pass, and remembers what its key is used for. `endpoint` is the endpoint's
+    /// name, empty when it has none: then method and path stand for it.
     ///
-    /// An account is taken to be an origin. A client that serves several accounts of one origin needs keys that differ between them.
+    /// An account is taken to be an origin. A client that serves several accounts of one origin
+    /// needs keys that differ between them.
     ///
     /// # Errors
-    /// [`Reused`] when the contract guards its keys, and this one was used with another method, URL or body within the contract's scope
-    /// while it is remembered.
+    /// [`Reused`] when the contract guards its keys, and this one was used with another method, URL
+    /// or body within the contract's scope while it is remembered.
     pub(crate) fn admit(
         &self,
         contract: &KeyContract,

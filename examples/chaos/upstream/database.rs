@@ -49,11 +49,9 @@ impl Database {
                 if let Some(of) = known {
                     return Ok(if of == operation { Applied::Before } else { Applied::Elsewhere });
                 }
-                transaction.prepare_cached("INSERT OR REPLACE INTO keys (key, operation, made) VALUES (?1, ?2, ?3)")?.execute(params![
-                    key,
-                    operation,
-                    now as i64
-                ])?;
+                transaction
+                    .prepare_cached("INSERT OR REPLACE INTO keys (key, operation, made) VALUES (?1, ?2, ?3)")?
+                    .execute(params![key, operation, now as i64])?;
             }
             transaction.prepare_cached("INSERT INTO effects (operation) VALUES (?1)")?.execute([operation])?;
             transaction.commit()?;

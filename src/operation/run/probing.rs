@@ -1,7 +1,9 @@
-//! Asking what became of a write: between attempts, and once more before an operation ends as unknown.
+//! Asking what became of a write: between attempts, and once more before an operation ends as
+//! unknown.
 //!
-//! A probe is the user's code and may hang, so each has a time by which it is over; and what it does not see yet may still appear, so its
-//! *absent* counts only after the endpoint's settling time.
+//! A probe is the user's code and may hang, so each has a time by which it is over; and what it
+//! does not see yet may still appear, so its *absent* counts only after the endpoint's settling
+//! time.
 
 use std::time::Duration;
 
@@ -21,7 +23,8 @@ use crate::{
 };
 
 impl Run<'_> {
-    /// One probe: the budget pays, the old connection goes back, the pause passes, the probe is asked.
+    /// One probe: the budget pays, the old connection goes back, the pause passes, the probe is
+    /// asked.
     pub(super) async fn probe(&mut self, mut attempt: Attempt, supply: &Supply, pause: Duration) -> Probed {
         let Some(token) = self.plan.withdraw() else {
             return Probed::Stopped(attempt, StopReason::BudgetSpent);
@@ -109,14 +112,15 @@ impl Run<'_> {
         look
     }
 
-    /// The deadline; where there is none, what is left of the window, so that a probe that hangs cannot hang the operation.
+    /// The deadline; where there is none, what is left of the window, so that a probe that hangs
+    /// cannot hang the operation.
     fn probe_until(&self) -> Deadline {
         let window = || Deadline::after(self.plan.policy.window().saturating_sub(self.started.elapsed()));
         if self.plan.deadline.instant().is_some() { self.plan.deadline } else { window() }
     }
 
-    /// Asks once more before the operation ends: after what somebody asked to wait, if that fits, and
-    /// else not at all.
+    /// Asks once more before the operation ends: after what somebody asked to wait, if that fits,
+    /// and else not at all.
     pub(super) async fn last_look(&mut self, attempt: &Attempt, supply: &Supply) -> Look {
         let until = self.last_look_until();
         let wait = match self.asked_wait(attempt) {
@@ -133,7 +137,8 @@ impl Run<'_> {
         self.look(attempt.facts.ended, supply, until).await
     }
 
-    /// The deadline itself, whose last tenth was kept free; a tenth of the window where there is none.
+    /// The deadline itself, whose last tenth was kept free; a tenth of the window where there is
+    /// none.
     fn last_look_until(&self) -> Deadline {
         if self.plan.deadline.instant().is_some() {
             self.plan.deadline

@@ -1,6 +1,7 @@
 //! What the report will tell: a line for each attempt, written when it is decided about.
 //!
-//! The report has to be true in the end, not only when it is written: what was decided and then not done is taken back.
+//! The report has to be true in the end, not only when it is written: what was decided and then not
+//! done is taken back.
 
 use super::Run;
 use crate::{
@@ -15,7 +16,8 @@ use crate::{
 };
 
 impl Run<'_> {
-    /// Notes the attempt that was decided about; later decisions about it (after probes) add to its record.
+    /// Notes the attempt that was decided about; later decisions about it (after probes) add to its
+    /// record.
     pub(super) fn record(&mut self, attempt: &Attempt, situation: &Situation, decision: &Decision) {
         let (pause, resend) = match decision {
             Decision::Resend(permit) => (Some(permit.pause()), Some(permit.reason())),
@@ -67,7 +69,8 @@ impl Run<'_> {
         }
     }
 
-    /// A resend that was decided and never sent, for want of budget, time or body, is none in the report.
+    /// A resend that was decided and never sent, for want of budget, time or body, is none in the
+    /// report.
     pub(super) fn forget_unsent(&mut self) {
         let sends = self.sends;
         let asked = self.probe_records.iter().any(|probe| probe.after_attempt == sends);

@@ -1,7 +1,8 @@
 //! The results table: what an operation ends with, and who is told.
 //!
-//! Every way out of the loop leads through here, so that no caller, slot or observer is forgotten. What is decided here is only how to say
-//! it: who gets the transport's own error, and who must learn that a write may have happened.
+//! Every way out of the loop leads through here, so that no caller, slot or observer is forgotten.
+//! What is decided here is only how to say it: who gets the transport's own error, and who must
+//! learn that a write may have happened.
 
 use std::{mem, time::Duration};
 
@@ -25,7 +26,8 @@ use crate::{
 };
 
 impl Run<'_> {
-    /// Ends the operation: an unknown write that can be asked about is asked about once more, free of the budget.
+    /// Ends the operation: an unknown write that can be asked about is asked about once more, free
+    /// of the budget.
     pub(super) async fn stop(mut self, attempt: Attempt, supply: &Supply, reason: StopReason) -> Result<Response> {
         self.forget_unsent();
         if self.plan.has_probe() && self.ending(&attempt, reason).is_worth_a_last_look() {
@@ -74,7 +76,8 @@ impl Run<'_> {
         Err(error)
     }
 
-    /// Who is told what: a request that nothing marks keeps the transport's own error, a marked write learns whether it may have happened.
+    /// Who is told what: a request that nothing marks keeps the transport's own error, a marked
+    /// write learns whether it may have happened.
     fn error(&self, held: Held, attempt: &Attempt, report: RetryReport) -> Error {
         let stop = report.stop();
         let marked_write = self.plan.is_write && self.plan.endpoint.is_some();
@@ -185,7 +188,8 @@ impl Run<'_> {
         }
     }
 
-    /// The key for whoever tries again. What the server may have seen keeps its age, and its result stays unknown.
+    /// The key for whoever tries again. What the server may have seen keeps its age, and its result
+    /// stays unknown.
     pub(super) fn key(&self) -> Option<IdempotencyKey> {
         self.plan.key.as_ref().map(|key| match self.evidence {
             Evidence::Unprocessed => key.key().clone(),
@@ -202,7 +206,8 @@ enum Shown {
     Everywhere,
 }
 
-/// The error of a request that was used wrongly: nothing was sent, and a report without attempts says so.
+/// The error of a request that was used wrongly: nothing was sent, and a report without attempts
+/// says so.
 pub(crate) fn misused(misuse: Misuse, request: &Request, extensions: &Extensions, telemetry: &Telemetry) -> Error {
     let report = RetryReport::new(Record {
         method: request.method().clone(),

@@ -1,6 +1,7 @@
 //! Where the request of each attempt comes from: a clone, a factory, or nowhere.
 //!
-//! A request that cannot be supplied twice is no error: it is sent once, as it would be without this crate. Only a permit gets a later one.
+//! A request that cannot be supplied twice is no error: it is sent once, as it would be without
+//! this crate. Only a permit gets a later one.
 
 mod outgoing;
 
@@ -36,8 +37,9 @@ enum Source {
 }
 
 impl Supply {
-    /// Splits a request into its first attempt and the supply of the later ones. A factory supplies the first attempt too when the
-    /// request has no body of its own. A request that can be neither cloned nor made anew is sent all the same, once.
+    /// Splits a request into its first attempt and the supply of the later ones. A factory supplies
+    /// the first attempt too when the request has no body of its own. A request that can be neither
+    /// cloned nor made anew is sent all the same, once.
     pub(crate) fn split(mut request: Request, plan: &Plan<'_>, extensions: &Extensions) -> Result<(Outgoing, Self), ReplayError> {
         let mut kept = plan.key.as_ref().map_or_else(Vec::new, |key| key.headers().to_vec());
         kept.extend(plan.correlation.as_ref().map(|id| id.header().clone()));

@@ -1,8 +1,10 @@
-//! What really happened to a request below all middleware: whether the transport took it, and whether a redirect was followed.
+//! What really happened to a request below all middleware: whether the transport took it, and
+//! whether a redirect was followed.
 //!
-//! An error alone rarely proves that nothing was sent: a total timeout looks the same while connecting and while the server works, and
-//! "connection refused" may be the second hop of a POST that the first server processed. [`SendWitness`] stands last, right before the
-//! client, and sees both. It refuses to judge answers, to decide anything, and to change what the caller gets.
+//! An error alone rarely proves that nothing was sent: a total timeout looks the same while
+//! connecting and while the server works, and "connection refused" may be the second hop of a POST
+//! that the first server processed. [`SendWitness`] stands last, right before the client, and sees
+//! both. It refuses to judge answers, to decide anything, and to change what the caller gets.
 
 mod claim;
 mod slot;
@@ -34,10 +36,11 @@ use crate::{
     proof::errors::{self, Upload},
 };
 
-/// Witnesses what becomes of each send, so that a write which provably never left can be sent again. The *last* middleware of a client.
+/// Witnesses what becomes of each send, so that a write which provably never left can be sent
+/// again. The *last* middleware of a client.
 ///
-/// [`SafeRetry::client`](crate::SafeRetry::client) puts one in by itself. With a client that already exists, name what it does about
-/// redirects, which a middleware cannot see:
+/// [`SafeRetry::client`](crate::SafeRetry::client) puts one in by itself. With a client that
+/// already exists, name what it does about redirects, which a middleware cannot see:
 ///
 /// ```no_run
 /// # use reqwest_safe_retry::{SafeRetry, SendWitness};
@@ -48,7 +51,8 @@ use crate::{
 /// # }
 /// ```
 ///
-/// Without a witness nothing is proven, and what is not proven counts as unknown: the plugin gets more cautious, never riskier.
+/// Without a witness nothing is proven, and what is not proven counts as unknown: the plugin gets
+/// more cautious, never riskier.
 ///
 /// A request is given the benefit of "not sent" only if not even its head can have left. HTTP/3
 /// gives no evidence.
@@ -98,8 +102,8 @@ tokio::task_local! {
     static FOLLOWING: Following;
 }
 
-/// The same redirect policy, whose every use the witness around it notices, and which follows no send
-/// further than that may go.
+/// The same redirect policy, whose every use the witness around it notices, and which follows no
+/// send further than that may go.
 pub(crate) fn counting(policy: redirect::Policy) -> redirect::Policy {
     redirect::Policy::custom(move |attempt| {
         // Outside of a scope nobody witnesses the request, and nobody needs the count.
@@ -115,20 +119,23 @@ fn same_origin(one: &Url, other: &Url) -> bool {
 impl SendWitness {
     /// For a client built with `redirect::Policy::none()`: proves what can be proven.
     ///
-    /// The client must not resend by itself after an answer, with a `reqwest::retry` classifier of its own. reqwest's default resends what
-    /// an HTTP/2 server refused; build the client with `reqwest::retry::never()` to leave that to this crate, where it is counted.
+    /// The client must not resend by itself after an answer, with a `reqwest::retry` classifier of
+    /// its own. reqwest's default resends what an HTTP/2 server refused; build the client with
+    /// `reqwest::retry::never()` to leave that to this crate, where it is counted.
     #[must_use]
     pub fn redirects_off() -> Self {
         Self { client: Client::RedirectsOff }
     }
 
-    /// For a client with reqwest's default redirect policy, which follows up to ten: proves that a request with an empty body was not sent.
+    /// For a client with reqwest's default redirect policy, which follows up to ten: proves that a
+    /// request with an empty body was not sent.
     #[must_use]
     pub fn default_redirects() -> Self {
         Self { client: Client::Unseen }
     }
 
-    /// For a client with any other redirect policy: proves that a request with an empty body was not sent.
+    /// For a client with any other redirect policy: proves that a request with an empty body was
+    /// not sent.
     #[must_use]
     pub fn custom_redirects() -> Self {
         Self { client: Client::Unseen }
@@ -139,13 +146,14 @@ impl SendWitness {
         Self { client: Client::SendsOnce }
     }
 
-    /// For a client whose redirect policy was made by [`counting`], and with `reqwest::retry::never()`.
+    /// For a client whose redirect policy was made by [`counting`], and with
+    /// `reqwest::retry::never()`.
     pub(crate) fn counted() -> Self {
         Self { client: Client::Counted }
     }
 
-    /// Wraps the body where the slot asks for it and the caller cannot tell: reqwest does not follow 307 and 308 with a wrapped body
-    /// unless it is empty.
+    /// Wraps the body where the slot asks for it and the caller cannot tell: reqwest does not
+    /// follow 307 and 308 with a wrapped body unless it is empty.
     fn track(&self, request: &mut Request, watch: Watch) -> Option<Arc<Claim>> {
         let harmless = match self.client {
             Client::SendsOnce | Client::RedirectsOff => true,
@@ -194,7 +202,8 @@ impl Middleware for SendWitness {
                 }
                 Sent::Answered(hop, Head::of(response))
             }
-            // proof: reqwest builds no request for any other scheme, so there was no first hop either.
+            // proof: reqwest builds no request for any other scheme, so there was no first hop
+            // either.
             Err(Error::Reqwest(error)) if error.is_builder() && !buildable => Sent::Failed(Evidence::Unprocessed, Cause::Request),
             Err(Error::Reqwest(error)) => Sent::Failed(evidence_of(error, claim.as_deref(), hop), errors::cause(error)),
             Err(Error::Middleware(_)) => Sent::Failed(Evidence::Unknown, Cause::Middleware),
@@ -234,8 +243,8 @@ fn has_empty_body(request: &Request) -> bool {
     request.body().is_none_or(|body| body.size_hint().exact() == Some(0))
 }
 
-/// Whether the transport asks for the body before it writes the head: HTTP/3 sends heads unasked, and
-/// CONNECT has no body.
+/// Whether the transport asks for the body before it writes the head: HTTP/3 sends heads unasked,
+/// and CONNECT has no body.
 fn asks_for_its_body(request: &Request) -> bool {
     request.version() != Version::HTTP_3 && request.method() != Method::CONNECT
 }

@@ -12,7 +12,8 @@ use crate::{policy::Evidence, proof::cause::Cause};
 pub(crate) enum Watch {
     /// Read errors only, leave the body as it is.
     Errors,
-    /// Track the body as well, where that changes nothing for the caller. For requests whose resend hangs on the proof.
+    /// Track the body as well, where that changes nothing for the caller. For requests whose resend
+    /// hangs on the proof.
     Body,
 }
 
@@ -78,7 +79,8 @@ pub(crate) enum KeyKept {
 pub(super) enum Hop {
     /// The request's own.
     First,
-    /// Possibly that of another request which reqwest made from it, to follow a redirect or to resend it.
+    /// Possibly that of another request which reqwest made from it, to follow a redirect or to
+    /// resend it.
     MaybeLater,
 }
 
@@ -87,8 +89,8 @@ pub(crate) fn is_inside(extensions: &Extensions) -> bool {
     extensions.get::<SendSlot>().is_some()
 }
 
-/// Fresh extensions for a question of our own: no inner `SafeRetry` shall resend it, and no redirect
-/// shall take the operation's credentials elsewhere.
+/// Fresh extensions for a question of our own: no inner `SafeRetry` shall resend it, and no
+/// redirect shall take the operation's credentials elsewhere.
 pub(crate) fn inside() -> Extensions {
     let mut extensions = Extensions::new();
     extensions.insert(SendSlot::new(Watch::Errors).redirected(Redirects::AtHome));
@@ -110,7 +112,8 @@ impl SendSlot {
         Self { redirects, ..self }
     }
 
-    /// What is proven about an attempt without an answer: it failed, or our timer cut it. `None`: no send was witnessed.
+    /// What is proven about an attempt without an answer: it failed, or our timer cut it. `None`:
+    /// no send was witnessed.
     ///
     /// An answered send is unknown: a status says itself what it proves.
     pub(crate) fn verdict(&self) -> Option<Evidence> {
@@ -143,10 +146,12 @@ impl SendSlot {
         self.sends().iter().map(|send| send.key).max().unwrap_or(KeyKept::Kept)
     }
 
-    /// What is proven about an attempt whose answer says that it was not processed (425, a trusted refusal). `None`: no send was witnessed.
+    /// What is proven about an attempt whose answer says that it was not processed (425, a trusted
+    /// refusal). `None`: no send was witnessed.
     ///
-    /// The answer speaks for the request it answers. It says nothing about an earlier send of an inner middleware, nor about the POST
-    /// whose 303 reqwest followed to a GET that was then refused; nor does a status that an inner middleware made of another one.
+    /// The answer speaks for the request it answers. It says nothing about an earlier send of an
+    /// inner middleware, nor about the POST whose 303 reqwest followed to a GET that was then
+    /// refused; nor does a status that an inner middleware made of another one.
     pub(crate) fn refusal(&self, refused: StatusCode) -> Option<Evidence> {
         let sends = self.sends();
         let (last, earlier) = sends.split_last()?;

@@ -1,8 +1,9 @@
-//! Factories for what cannot be cloned: bodies that are streams, and requests whose headers belong to their body.
+//! Factories for what cannot be cloned: bodies that are streams, and requests whose headers belong
+//! to their body.
 //!
-//! A stream can be read once. An operation that may have to send it again needs to be told how to make it anew; without that, it is
-//! sent once, as it would be without this crate. A factory never changes *which* operation is sent: method and URL stay, and so does
-//! the idempotency key.
+//! A stream can be read once. An operation that may have to send it again needs to be told how to
+//! make it anew; without that, it is sent once, as it would be without this crate. A factory never
+//! changes *which* operation is sent: method and URL stay, and so does the idempotency key.
 
 use std::{
     collections::HashSet,
@@ -20,15 +21,18 @@ use reqwest::{Body, Request};
 
 type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// Makes the body of a request anew for every attempt: for files and other streams, which cannot be sent twice.
+/// Makes the body of a request anew for every attempt: for files and other streams, which cannot be
+/// sent twice.
 ///
-/// A request extension. It supplies every attempt when the request has no body of its own, and the later ones when it has. Headers stay
-/// as the request has them; where they depend on the body, as the boundary of a multipart form does, use [`ReplayRequest`].
+/// A request extension. It supplies every attempt when the request has no body of its own, and the
+/// later ones when it has. Headers stay as the request has them; where they depend on the body, as
+/// the boundary of a multipart form does, use [`ReplayRequest`].
 ///
 /// The bodies must be equal: under an idempotency key, a server may refuse different content.
 ///
 /// # Errors
-/// A factory that fails ends the operation: nothing is sent, and the error says whether anything was sent before.
+/// A factory that fails ends the operation: nothing is sent, and the error says whether anything
+/// was sent before.
 ///
 /// # Examples
 /// ```no_run
@@ -53,14 +57,14 @@ pub struct ReplayBody {
 }
 
 impl ReplayBody {
-    /// A factory that is asked before each attempt that it supplies. It runs inside the task that sends: it may open a file, but not
-    /// wait for long.
+    /// A factory that is asked before each attempt that it supplies. It runs inside the task that
+    /// sends: it may open a file, but not wait for long.
     pub fn from_fn(make: impl Fn() -> io::Result<Body> + Send + Sync + 'static) -> Self {
         Self { make: Arc::new(make), length: None }
     }
 
-    /// States the length of every body in bytes, so that it is sent with `content-length` instead of in chunks. Bodies that know their
-    /// length, as those made of bytes do, need no statement.
+    /// States the length of every body in bytes, so that it is sent with `content-length` instead
+    /// of in chunks. Bodies that know their length, as those made of bytes do, need no statement.
     ///
     /// # Errors
     /// A body of another length fails its attempt before the server has a complete request.
@@ -86,15 +90,18 @@ impl fmt::Debug for ReplayBody {
     }
 }
 
-/// Makes the whole request anew for every attempt: for multipart forms, whose boundary stands in a header and differs from form to form.
+/// Makes the whole request anew for every attempt: for multipart forms, whose boundary stands in a
+/// header and differs from form to form.
 ///
-/// A request extension. It supplies every attempt when the request has no body of its own, and the later ones when it has. What is made
-/// must be the same operation, so method and URL have to be equal. From it come the body and the headers: each replaces the request's
-/// own of that name, and a `content-*` header that it does not have is taken away. All others stay, the idempotency key in any case.
+/// A request extension. It supplies every attempt when the request has no body of its own, and the
+/// later ones when it has. What is made must be the same operation, so method and URL have to be
+/// equal. From it come the body and the headers: each replaces the request's own of that name, and
+/// a `content-*` header that it does not have is taken away. All others stay, the idempotency key
+/// in any case.
 ///
 /// # Errors
-/// A factory that fails, that makes a request without a body, or one for another method or URL ends the operation: nothing is sent,
-/// and the error says whether anything was sent before.
+/// A factory that fails, that makes a request without a body, or one for another method or URL ends
+/// the operation: nothing is sent, and the error says whether anything was sent before.
 ///
 /// # Examples
 /// ```
@@ -115,14 +122,15 @@ pub struct ReplayRequest {
 }
 
 impl ReplayRequest {
-    /// A factory that is asked before each attempt that it supplies. It runs inside the task that sends: it may open a file, but not
-    /// wait for long.
+    /// A factory that is asked before each attempt that it supplies. It runs inside the task that
+    /// sends: it may open a file, but not wait for long.
     pub fn from_fn<E: Into<BoxError>>(make: impl Fn() -> Result<Request, E> + Send + Sync + 'static) -> Self {
         Self { make: Arc::new(move || make().map_err(Into::into)) }
     }
 
-    /// Fills an attempt, which is a clone of the operation's request without its body. The headers named in `kept` stay whatever the
-    /// factory says: the key, and what else has to be the same on every attempt.
+    /// Fills an attempt, which is a clone of the operation's request without its body. The headers
+    /// named in `kept` stay whatever the factory says: the key, and what else has to be the same on
+    /// every attempt.
     pub(crate) fn fill(&self, mut attempt: Request, kept: &[HeaderName]) -> Result<Request, ReplayError> {
         let mut made = (self.make)().map_err(ReplayError::from_factory)?;
         if made.method() != attempt.method() || made.url() != attempt.url() {
@@ -156,10 +164,12 @@ fn describes_body(name: &HeaderName) -> bool {
     name.as_str().starts_with("content-") || *name == TRANSFER_ENCODING || *name == TRAILER
 }
 
-/// Clones everything of the request but its body, which stays where it is: also what only `reqwest` can see, as a timeout.
+/// Clones everything of the request but its body, which stays where it is: also what only `reqwest`
+/// can see, as a timeout.
 pub(crate) fn clone_without_body(request: &mut Request) -> Request {
     let body = request.body_mut().take();
-    // Only a body can keep a request from being cloned; should that change, the visible parts are what an attempt needs.
+    // Only a body can keep a request from being cloned; should that change, the visible parts are
+    // what an attempt needs.
     let clone = request.try_clone().unwrap_or_else(|| {
         let mut clone = Request::new(request.method().clone(), request.url().clone());
         *clone.headers_mut() = request.headers().clone();
@@ -218,8 +228,9 @@ fn without_url(error: BoxError) -> BoxError {
 #[error("the replayed body is not as long as stated")]
 struct WrongLength;
 
-/// A body with a stated length, which is held to it. The last frame is kept back until the end has been seen: a body that goes on would
-/// otherwise be cut off at its stated length and arrive as a complete, wrong one.
+/// A body with a stated length, which is held to it. The last frame is kept back until the end has
+/// been seen: a body that goes on would otherwise be cut off at its stated length and arrive as a
+/// complete, wrong one.
 struct Exactly {
     /// Gone once it has ended.
     body: Option<Body>,

@@ -334,7 +334,8 @@ async fn every_multipart_attempt_has_its_own_boundary_and_parses() {
     let factory = {
         let (client, url, whole, made) = (client.clone(), server.url(), whole.clone(), Arc::clone(&made));
         ReplayRequest::from_fn(move || {
-            // The second form does not know its length: no length of another attempt may stand over it.
+            // The second form does not know its length: no length of another attempt may stand over
+            // it.
             let part = match made.fetch_add(1, Ordering::SeqCst) {
                 1 => Part::stream(in_pieces(&whole, 10_007)),
                 _ => Part::bytes(whole.to_vec()),

@@ -1,8 +1,10 @@
 //! The body of an answer: bounded by the operation's deadline, or read inside the attempt.
 //!
-//! `reqwest` returns when the head has arrived, so a body that is cut or stalls lies outside every loop around it. Here it gets the
-//! operation's deadline ([`bounded`]), or becomes part of the attempt ([`read`]). Nobody may notice the difference on a response that
-//! went well: url, version, headers, extensions, length, trailers and upgrades stay as they were. This module decides nothing.
+//! `reqwest` returns when the head has arrived, so a body that is cut or stalls lies outside every
+//! loop around it. Here it gets the operation's deadline ([`bounded`]), or becomes part of the
+//! attempt ([`read`]). Nobody may notice the difference on a response that went well: url, version,
+//! headers, extensions, length, trailers and upgrades stay as they were. This module decides
+//! nothing.
 
 use std::{
     collections::VecDeque,
@@ -31,8 +33,8 @@ type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// The time limit passed before the body of an answer had arrived.
 ///
-/// `reqwest::Error::is_timeout()` holds for the error that carries it. The value itself is inside an [`io::Error`], where a walk along
-/// `source()` does not look: see [`io::Error::get_ref`].
+/// `reqwest::Error::is_timeout()` holds for the error that carries it. The value itself is inside
+/// an [`io::Error`], where a walk along `source()` does not look: see [`io::Error::get_ref`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("time was up before the body of the answer had arrived")]
 #[non_exhaustive]
@@ -52,8 +54,9 @@ impl From<BodyDeadlineExceeded> for io::Error {
     }
 }
 
-/// Gives the body of the response a deadline: when it passes, reading ends with [`BodyDeadlineExceeded`] and the connection is closed.
-/// Everything else about the response stays as it was.
+/// Gives the body of the response a deadline: when it passes, reading ends with
+/// [`BodyDeadlineExceeded`] and the connection is closed. Everything else about the response stays
+/// as it was.
 pub(crate) fn bounded(response: Response, deadline: Deadline) -> Response {
     let Some(until) = deadline.instant() else { return response };
     let head = Head::of(&response);
@@ -64,9 +67,11 @@ pub(crate) fn bounded(response: Response, deadline: Deadline) -> Response {
 /// What came of reading a body inside the attempt.
 #[derive(Debug)]
 pub(crate) enum Read {
-    /// The whole body arrived. The response carries it as if it were still to be read; it needs no deadline any more.
+    /// The whole body arrived. The response carries it as if it were still to be read; it needs no
+    /// deadline any more.
     Whole { response: Response, body: Bytes },
-    /// The body is longer than may be held: the response is as it came, nothing of its body is lost, and it is still being received.
+    /// The body is longer than may be held: the response is as it came, nothing of its body is
+    /// lost, and it is still being received.
     TooLong(Response),
     /// The body was cut, or did not arrive in time.
     Lost(LostBody),
@@ -134,7 +139,8 @@ impl Head {
         http::Response::from_parts(parts, body).into()
     }
 
-    /// Lets `reqwest` make its usual error of the failure, so that the caller's predicates work as for a body of their own reading.
+    /// Lets `reqwest` make its usual error of the failure, so that the caller's predicates work as
+    /// for a body of their own reading.
     async fn lose(self, parts: Parts, error: BoxError) -> LostBody {
         let loss = if BodyDeadlineExceeded::caused(error.as_ref()) { Loss::TimeUp } else { Loss::Transport };
         let failing = self.rejoin(http::Response::new(()).into_parts().0, Body::wrap(Failed(Some(error))));
@@ -142,8 +148,8 @@ impl Head {
     }
 }
 
-/// A body that ends with an error when its time is up. What is ready goes first, and nothing follows
-/// an end or an error.
+/// A body that ends with an error when its time is up. What is ready goes first, and nothing
+/// follows an end or an error.
 struct Bounded {
     /// Gone once the body has ended.
     body: Option<Body>,

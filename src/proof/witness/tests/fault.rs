@@ -42,7 +42,8 @@ impl<'a> Fault<'a> {
         Self { limit: SOON, ..self }
     }
 
-    /// Every road, shape and watch at once; `expect` sees what came out. "Unprocessed" is never said of a request that arrived.
+    /// Every road, shape and watch at once; `expect` sees what came out. "Unprocessed" is never
+    /// said of a request that arrived.
     pub(super) async fn each(&self, expect: impl Fn(&str, Row, &Came)) {
         let clients =
             Road::ALL.into_iter().flat_map(Row::all_of).map(|row| (row, row.road.client((self.builder)().pool_max_idle_per_host(0))));

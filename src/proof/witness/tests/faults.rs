@@ -1,4 +1,5 @@
-//! HTTP/1 and everything before it: each fault on every kind of client, with every shape of request.
+//! HTTP/1 and everything before it: each fault on every kind of client, with every shape of
+//! request.
 
 use std::{io, net::SocketAddr, time::Duration};
 
@@ -289,7 +290,8 @@ async fn a_connection_closed_while_idle_leaves_nothing_proven_of_what_was_sent()
 async fn a_request_body_that_fails_is_not_broken_and_proves_nothing() {
     let silent = Peer::serving(Wire::silence).await;
     for road in Road::ALL {
-        // What fails inside is another client's refused connection: proof about that one, not about ours.
+        // What fails inside is another client's refused connection: proof about that one, not about
+        // ours.
         let elsewhere = plain().build().unwrap().get(format!("http://{}", dead_address().await)).send().await.unwrap_err();
         assert_eq!(errors::proof(&elsewhere, Upload::Open), Evidence::Unprocessed);
         let chunks = futures_util::stream::iter([Ok("first"), Err(elsewhere)]);

@@ -1,5 +1,5 @@
-//! The moment in which the connection takes a request while our timer cuts it: of what is said to be
-//! unsent, not even a head leaves, since a server may act on one.
+//! The moment in which the connection takes a request while our timer cuts it: of what is said to
+//! be unsent, not even a head leaves, since a server may act on one.
 
 #![expect(clippy::disallowed_methods, reason = "the race is about microseconds of real time")]
 
@@ -199,8 +199,9 @@ async fn cut_and_asked(client: &reqwest_middleware::ClientWithMiddleware, reques
     (answered, slot.verdict().unwrap_or(Evidence::Unprocessed))
 }
 
-/// A server that shuts down gracefully tells so at any moment, and goes on with what it has. h2 hands its GOAWAY also to a stream that
-/// opens in that moment, although the server counts that stream in.
+/// A server that shuts down gracefully tells so at any moment, and goes on with what it has. h2
+/// hands its GOAWAY also to a stream that opens in that moment, although the server counts that
+/// stream in.
 #[cfg(feature = "http2")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_request_sent_while_the_server_goes_away_is_not_taken_for_refused() {

@@ -7,7 +7,8 @@ use reqwest_middleware::{Middleware, Next, Result};
 use super::{fault::SOON, support::*};
 use crate::{policy::Evidence, proof::witness::Watch};
 
-/// Sends to each of these in turn, whatever comes, and gives back the last result. An auth refresh is such a one.
+/// Sends to each of these in turn, whatever comes, and gives back the last result. An auth refresh
+/// is such a one.
 struct InTurn(Vec<Url>);
 
 #[async_trait::async_trait]

@@ -245,7 +245,8 @@ fn existing_with(builder: reqwest::ClientBuilder, inner: impl Middleware, witnes
     ClientBuilder::new(builder.build().unwrap()).with(Watched).with(inner).with(witness).build()
 }
 
-/// A client for tests: no proxy of the environment in the way, no certificates of the system to load.
+/// A client for tests: no proxy of the environment in the way, no certificates of the system to
+/// load.
 pub(super) fn plain() -> reqwest::ClientBuilder {
     reqwest::Client::builder().no_proxy().tls_certs_only([])
 }
@@ -331,7 +332,8 @@ pub(super) enum Proof {
 }
 
 impl Proof {
-    /// What a proof is worth: the tracker counts wherever it was allowed, an error only where no redirect can have been followed.
+    /// What a proof is worth: the tracker counts wherever it was allowed, an error only where no
+    /// redirect can have been followed.
     pub(super) fn evidence(self, Row { road, shape, watch }: Row) -> Evidence {
         let tracked = watch == Watch::Body && (!road.follows() || shape != Shape::Post);
         // An existing client resends by itself what it can clone, which a tracked body is not.
