@@ -1,7 +1,9 @@
-//! What safety costs when nothing goes wrong: instructions per request, counted by valgrind, beside the alternatives in the same run.
+//! What safety costs when nothing goes wrong: instructions per request, counted by valgrind, beside
+//! the alternatives in the same run.
 //!
-//! `cargo bench --bench happy_path` needs `valgrind`. The peer is a terminal middleware that answers 200 at once, so that only the client's
-//! own work is counted. Each scenario runs with two numbers of requests; the difference takes start-up out.
+//! `cargo bench --bench happy_path` needs `valgrind`. The peer is a terminal middleware that
+//! answers 200 at once, so that only the client's own work is counted. Each scenario runs with two
+//! numbers of requests; the difference takes start-up out.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "what fails here fails the run")]
 

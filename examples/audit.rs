@@ -16,7 +16,8 @@ fn catalog() -> Result<EndpointCatalog, Box<dyn std::error::Error>> {
     let warehouse = [
         Row::post("/orders/{order}/shipment", Endpoint::probed_write(shipment).owned_by("warehouse").with_deadline(60 * SECOND)),
         Row::put("/orders/{order}/note", Endpoint::idempotent_write().owned_by("warehouse")).or(Method::PATCH),
-        // Nobody can tell whether the mail went out, so it is sent again only when it cannot have gone.
+        // Nobody can tell whether the mail went out, so it is sent again only when it cannot have
+        // gone.
         Row::post("/mails", Endpoint::unprotected_write().trusting_refusal(StatusCode::SERVICE_UNAVAILABLE)),
     ];
     let catalog = EndpointCatalog::new().with_rows("https://api.stripe.com", payments)?;

@@ -1,6 +1,8 @@
-//! One deadline for a piece of work that makes several calls: the second call gets what the first one left, and no attempt gets more.
+//! One deadline for a piece of work that makes several calls: the second call gets what the first
+//! one left, and no attempt gets more.
 //!
-//! Sloppy: the server takes 400 ms for everything, reads a request with one call and closes each connection.
+//! Sloppy: the server takes 400 ms for everything, reads a request with one call and closes each
+//! connection.
 
 use std::{io, time::Duration};
 

@@ -1,6 +1,8 @@
-//! A POST under an idempotency key: sent again with the same key, and when even that is not enough, tried again by hand with the key of the error.
+//! A POST under an idempotency key: sent again with the same key, and when even that is not enough,
+//! tried again by hand with the key of the error.
 //!
-//! Sloppy: the server reads a request with one call and believes every key. What a server owes a key is in `examples/tour/orders.rs`.
+//! Sloppy: the server reads a request with one call and believes every key. What a server owes a
+//! key is in `examples/tour/orders.rs`.
 
 use std::{io, time::Duration};
 
@@ -14,7 +16,8 @@ const CREATED: &str = "HTTP/1.1 201 Created\r\ncontent-length: 10\r\nconnection:
 async fn main() -> anyhow::Result<()> {
     let orders = shop([LOST, LOST, LOST, CREATED]).await?;
 
-    // The contract is a promise of the server: read its documentation before you write one. Every POST gets a key of its own.
+    // The contract is a promise of the server: read its documentation before you write one. Every
+    // POST gets a key of its own.
     let contract = KeyContract::ietf(Duration::from_secs(24 * 60 * 60));
     let endpoint = Endpoint::keyed_write(contract).named("orders").with_deadline(Duration::from_secs(5));
     let retry = SafeRetry::new().with_default_write(endpoint);
@@ -24,7 +27,8 @@ async fn main() -> anyhow::Result<()> {
     let mut sent = order().send().await;
     if let Err(error) = &sent {
         println!("{error}");
-        // Three answers were lost. The order may exist, so only the same key makes another try harmless: a new one is a new coffee.
+        // Three answers were lost. The order may exist, so only the same key makes another try
+        // harmless: a new one is a new coffee.
         if let Some(key) = RetryError::find(error).and_then(RetryError::key).cloned() {
             sent = order().with_extension(key).send().await;
         }

@@ -1,6 +1,8 @@
-//! A POST whose answer is lost, without any key: the error says that nobody knows, and the caller looks instead of sending again.
+//! A POST whose answer is lost, without any key: the error says that nobody knows, and the caller
+//! looks instead of sending again.
 //!
-//! Sloppy: the server reads a request with one call and knows its answers by heart, and the order is found by a path that the client chose.
+//! Sloppy: the server reads a request with one call and knows its answers by heart, and the order
+//! is found by a path that the client chose.
 
 use std::{io, time::Duration};
 

@@ -1,6 +1,8 @@
-//! A read that survives a short outage: what one line of set-up gives to requests that nothing marks, and who tells you about it.
+//! A read that survives a short outage: what one line of set-up gives to requests that nothing
+//! marks, and who tells you about it.
 //!
-//! Sloppy: the server reads a request with one call and closes each connection. `cargo run --example tour` has a real one.
+//! Sloppy: the server reads a request with one call and closes each connection. `cargo run
+//! --example tour` has a real one.
 
 use std::{io, time::Duration};
 
@@ -14,17 +16,20 @@ const MENU: &str = "HTTP/1.1 200 OK\r\ncontent-length: 11\r\nconnection: close\r
 async fn main() -> anyhow::Result<()> {
     let url = shop([BUSY, MENU]).await?;
 
-    // One deadline for the whole operation, the body of the answer included. Not one for each attempt.
+    // One deadline for the whole operation, the body of the answer included. Not one for each
+    // attempt.
     let retry = SafeRetry::new().with_deadline(Duration::from_secs(5));
     let client = retry.client(reqwest::Client::builder().no_proxy()).redirects_off().build()?;
 
     let answer = match client.get(url).send().await {
         Ok(answer) => answer,
-        // A read that nothing marks keeps its `reqwest::Error`; only our own limits have errors of our own. This sees both.
+        // A read that nothing marks keeps its `reqwest::Error`; only our own limits have errors of
+        // our own. This sees both.
         Err(error) if error.timed_out() => anyhow::bail!("no answer in time: {error}"),
         Err(error) => return Err(error.into()),
     };
-    // Read the report before `error_for_status()`, which drops it. None: the first attempt brought a final answer.
+    // Read the report before `error_for_status()`, which drops it. None: the first attempt brought
+    // a final answer.
     if let Some(report) = RetryReport::of(&answer) {
         println!("{} attempts in {:?}", report.attempts().len(), report.took());
     }

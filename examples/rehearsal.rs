@@ -1,4 +1,5 @@
-//! A bad day, rehearsed on a client of your own: `cargo test --features testing --example rehearsal`, or `run` it.
+//! A bad day, rehearsed on a client of your own: `cargo test --features testing --example
+//! rehearsal`, or `run` it.
 //!
 //! Sloppy: the client under test is three lines, and lives in the same file as its tests.
 

@@ -1,4 +1,5 @@
-//! An incident in five calls, as a subscriber and a Prometheus scrape show it. `docs/reading-an-incident.md` reads this log.
+//! An incident in five calls, as a subscriber and a Prometheus scrape show it.
+//! `docs/reading-an-incident.md` reads this log.
 //!
 //! `cargo run --example telemetry --features testing,metrics`
 

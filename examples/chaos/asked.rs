@@ -1,4 +1,5 @@
-//! What a server asks when it says "not now": in every form that servers use, true, lying and absurd.
+//! What a server asks when it says "not now": in every form that servers use, true, lying and
+//! absurd.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,7 +10,8 @@ use http::{
 
 use crate::chance::Chance;
 
-/// What an answer asked for, as its server means it. The judge holds the client to this, however it was spelled.
+/// What an answer asked for, as its server means it. The judge holds the client to this, however it
+/// was spelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
     Nothing,
@@ -21,7 +23,8 @@ pub(crate) enum Asked {
 
 const MILLISECONDS: HeaderName = HeaderName::from_static("retry-after-ms");
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// What a wall clock may be slewed against the monotonic one while somebody waits, and the fraction of a second that a date leaves out.
+/// What a wall clock may be slewed against the monotonic one while somebody waits, and the fraction
+/// of a second that a date leaves out.
 const SLEW: Duration = Duration::from_millis(5);
 
 #[derive(Clone, Copy)]

@@ -1,4 +1,5 @@
-//! Chance that answers the same question always alike, so that one operation can be repeated without all the others.
+//! Chance that answers the same question always alike, so that one operation can be repeated
+//! without all the others.
 
 use std::time::Duration;
 
@@ -6,7 +7,8 @@ use std::time::Duration;
 #[derive(Debug, Clone)]
 pub(crate) struct Chance(u64);
 
-/// What is left to chance. Each subject draws from a stream of its own: what one draws moves nothing for the others.
+/// What is left to chance. Each subject draws from a stream of its own: what one draws moves
+/// nothing for the others.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Subject {
     /// Of a run's seed: how many operations begin together, by which client.

@@ -34,7 +34,8 @@ pub(crate) enum Protection {
     Repeatable,
     /// Once, and a second copy would be recognised: what counts is what the database holds.
     Recognised,
-    /// Once, and a second copy would act: what counts is every request head that the server did not refuse.
+    /// Once, and a second copy would act: what counts is every request head that the server did not
+    /// refuse.
     None,
 }
 

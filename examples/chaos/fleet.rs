@@ -1,4 +1,5 @@
-//! The clients: both ways to get the crate in, with and without redirects, over every wire, with all that can be shared.
+//! The clients: both ways to get the crate in, with and without redirects, over every wire, with
+//! all that can be shared.
 
 use std::{sync::Arc, time::Duration};
 
@@ -57,7 +58,8 @@ impl Member {
     }
 }
 
-/// A budget that several members share, and the purses that count it once more, one for each origin.
+/// A budget that several members share, and the purses that count it once more, one for each
+/// origin.
 struct Budget {
     handle: RetryBudget,
     purses: [Arc<Purse>; 3],
@@ -154,7 +156,8 @@ fn pave(road: Road, retry: SafeRetry, builder: reqwest::ClientBuilder, tap: Tap)
     })
 }
 
-/// The client's own resends would be sends that the crate does not count: the witness asks its users to turn them off.
+/// The client's own resends would be sends that the crate does not count: the witness asks its
+/// users to turn them off.
 fn drop_in(builder: reqwest::ClientBuilder, retry: SafeRetry, tap: Tap) -> Result<ClientBuilder> {
     Ok(ClientBuilder::new(builder.retry(reqwest::retry::never()).build()?).with(retry).with(tap))
 }

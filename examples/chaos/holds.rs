@@ -1,7 +1,7 @@
 //! What one client's shared cool-down has to hold back.
 //!
-//! The crate hears of a wait when the answer's head is there. From then on, and a moment later at the latest, nothing that it holds back may
-//! be begun until the wait is over.
+//! The crate hears of a wait when the answer's head is there. From then on, and a moment later at
+//! the latest, nothing that it holds back may be begun until the wait is over.
 
 use std::{sync::Mutex, time::Duration};
 
@@ -40,7 +40,8 @@ impl Holds {
         Self { what, known: Mutex::default() }
     }
 
-    /// An answer is there. Only what asks everybody to wait is shared, and only where no body delays the news.
+    /// An answer is there. Only what asks everybody to wait is shared, and only where no body
+    /// delays the news.
     pub(crate) fn told(&self, kind: Kind, status: StatusCode, at: Instant, asked: Asked, plan: Option<Plan>) {
         let Asked::Wait(wait) = asked else { return };
         let asks_all = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);

@@ -1,7 +1,8 @@
-//! What has been seen of every operation that is not judged yet: by the server, and by a middleware between the crate and the client.
+//! What has been seen of every operation that is not judged yet: by the server, and by a middleware
+//! between the crate and the client.
 //!
-//! Nothing in here comes from the crate itself. An operation is forgotten when it has been judged, so a run of any length takes the memory of
-//! the operations of a second.
+//! Nothing in here comes from the crate itself. An operation is forgotten when it has been judged,
+//! so a run of any length takes the memory of the operations of a second.
 
 use std::{
     collections::HashMap,
@@ -41,7 +42,8 @@ pub(crate) struct Record {
     pub(crate) breaches: Vec<Breach>,
 }
 
-/// One call of the client: what the crate calls an operation. A caller who carries on makes several.
+/// One call of the client: what the crate calls an operation. A caller who carries on makes
+/// several.
 pub(crate) struct Call {
     pub(crate) began: Instant,
     pub(crate) deadline: Option<Instant>,

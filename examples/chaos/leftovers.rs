@@ -14,7 +14,8 @@ use crate::{
 
 /// How long what has ended may take to go.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What the memory of a run may grow by after its first third: less than 1 KiB for each operation of a minute, and what an allocator keeps.
+/// What the memory of a run may grow by after its first third: less than 1 KiB for each operation
+/// of a minute, and what an allocator keeps.
 const GROWTH: u64 = 48 * 1024;
 
 /// What the process holds. What the system does not tell is not known.

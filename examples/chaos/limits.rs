@@ -8,8 +8,8 @@ pub(crate) const CONCURRENCY: usize = 300;
 /// How long after an attempt ended a probe's *absent* counts.
 pub(crate) const SETTLING: Duration = Duration::from_millis(500);
 
-/// The server acts on nothing that was sent longer ago. This is what makes [`SETTLING`] true on a machine however slow: less than that by
-/// what a transaction may take.
+/// The server acts on nothing that was sent longer ago. This is what makes [`SETTLING`] true on a
+/// machine however slow: less than that by what a transaction may take.
 pub(crate) const LATEST_ACT: Duration = Duration::from_millis(400);
 
 /// An operation is judged this long after it ended: nothing of it can act any more.

@@ -1,11 +1,15 @@
-//! Everything goes wrong at once, and the promises are kept: `cargo run --release --example chaos -- --seconds 60 --seed 1`.
+//! Everything goes wrong at once, and the promises are kept: `cargo run --release --example chaos
+//! -- --seconds 60 --seed 1`.
 //!
-//! Hundreds of operations at a time, of every effect, over HTTP/1, HTTP/2 and TLS, through clients of both kinds, meet a server that
-//! refuses, hangs, breaks, lies and restarts, and callers that drop what they have begun. The server records every request head; what it
-//! recorded is held against what the crate promises ([`promise`]). Any breach is told with the operation's story, and the exit code tells.
+//! Hundreds of operations at a time, of every effect, over HTTP/1, HTTP/2 and TLS, through clients
+//! of both kinds, meet a server that refuses, hangs, breaks, lies and restarts, and callers that
+//! drop what they have begun. The server records every request head; what it recorded is held
+//! against what the crate promises ([`promise`]). Any breach is told with the operation's story,
+//! and the exit code tells.
 //!
-//! What an operation does, and what is done to it, is drawn from a seed of its own: `--replay` and the operation's name carry it out once more,
-//! alone (with `--operations 100`, a hundred times). Connections and restarts are the weather, drawn from the run's `--seed`.
+//! What an operation does, and what is done to it, is drawn from a seed of its own: `--replay` and
+//! the operation's name carry it out once more, alone (with `--operations 100`, a hundred times).
+//! Connections and restarts are the weather, drawn from the run's `--seed`.
 //!
 //! [`verdict`] is the file to read first.
 

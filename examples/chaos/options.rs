@@ -34,7 +34,8 @@ impl Options {
                 _ => bail!("unknown argument {name}: {USAGE}"),
             }
         }
-        // A minute, or as long as it takes where a number of operations is asked for; once, where one is replayed.
+        // A minute, or as long as it takes where a number of operations is asked for; once, where
+        // one is replayed.
         let seconds = seconds.unwrap_or(if operations.is_some() { 24 * 60 * 60 } else { 60 });
         let operations = operations.unwrap_or(if replay.is_some() { 1 } else { u64::MAX });
         Ok(Self { limit: Duration::from_secs(seconds), operations, seed: seed.unwrap_or(1), replay, out })

@@ -1,4 +1,5 @@
-//! A person who knows better than a server that asked for a century: lifts what holds a client back for too long.
+//! A person who knows better than a server that asked for a century: lifts what holds a client back
+//! for too long.
 
 use std::{sync::Arc, time::Duration};
 

@@ -15,7 +15,8 @@ use crate::{
 pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) class: Class,
-    /// Which of the fleet's clients: part of the seed, so that several operations can be given to one.
+    /// Which of the fleet's clients: part of the seed, so that several operations can be given to
+    /// one.
     pub(crate) member: usize,
     pub(crate) policy: RetryPolicy,
     pub(crate) unreadable: UnreadableHint,
@@ -25,7 +26,8 @@ pub(crate) struct Plan {
     pub(crate) payload: Payload,
     /// The operation is known under its query only.
     pub(crate) has_tenant: bool,
-    /// How often the caller carries on under the same key while the outcome is unknown, and how long it thinks before.
+    /// How often the caller carries on under the same key while the outcome is unknown, and how
+    /// long it thinks before.
     pub(crate) carries_on: usize,
     pub(crate) thinks: Duration,
 }

@@ -1,7 +1,8 @@
 //! What may be spent on resends and probes, counted once more without the crate.
 //!
-//! From the start of a run on, no more than `share · operations + reserve + refill · seconds` is granted for one origin, whoever shares the
-//! budget. The last look of an operation is free, and nobody outside knows which one it was: of each operation, the last probe is not counted.
+//! From the start of a run on, no more than `share · operations + reserve + refill · seconds` is
+//! granted for one origin, whoever shares the budget. The last look of an operation is free, and
+//! nobody outside knows which one it was: of each operation, the last probe is not counted.
 
 use std::sync::{
     Mutex,

@@ -1,4 +1,5 @@
-//! The run: hundreds of operations at a time, each judged when nothing of it can act any more, and what they leave behind.
+//! The run: hundreds of operations at a time, each judged when nothing of it can act any more, and
+//! what they leave behind.
 
 use std::sync::{Arc, Mutex};
 
@@ -81,7 +82,8 @@ pub(crate) async fn run(options: &Options, upstream: &Upstream, journal: &Arc<Jo
     Ok(Outcome { tally, took, settled, full })
 }
 
-/// Starts operations as others end, and waits for the last. Answers what was held when the run had settled.
+/// Starts operations as others end, and waits for the last. Answers what was held when the run had
+/// settled.
 async fn admit(options: &Options, stage: &Arc<Stage>, began: Instant, bar: &ProgressBar) -> Result<Held> {
     let until = began + options.limit;
     let gate = Arc::new(Semaphore::new(if stage.is_replay { 1 } else { CONCURRENCY }));
@@ -115,7 +117,8 @@ async fn admit(options: &Options, stage: &Arc<Stage>, began: Instant, bar: &Prog
     Ok(settled.unwrap_or_else(Held::now))
 }
 
-/// The seeds of operations that begin together, by one client: what happens to a connection then meets several in the act.
+/// The seeds of operations that begin together, by one client: what happens to a connection then
+/// meets several in the act.
 fn herd(options: &Options, round: u64, first: u64) -> Vec<u64> {
     let left = options.operations - first;
     if let Some(operation) = options.replay {

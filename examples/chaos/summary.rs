@@ -27,7 +27,8 @@ pub(crate) struct Summary<'a> {
 }
 
 impl Summary<'_> {
-    /// What has not happened in a run that was long enough for it: without it the run has proven nothing.
+    /// What has not happened in a run that was long enough for it: without it the run has proven
+    /// nothing.
     pub(crate) fn gaps(&self) -> Vec<String> {
         let tally = &self.outcome.tally;
         if tally.operations() < ENOUGH_FOR_ALL {

@@ -109,7 +109,8 @@ impl Tally {
     }
 }
 
-/// An operation as a person reads it: what was planned, what was seen, what the crate says about each call.
+/// An operation as a person reads it: what was planned, what was seen, what the crate says about
+/// each call.
 pub(crate) fn story(record: &Record, reports: &[RetryReport], breaches: &[Breach]) -> String {
     let mut story = format!("{}\n{record}", record.plan);
     for report in reports {

@@ -1,4 +1,5 @@
-//! The middleware between the crate and the client: it notes what goes out and what comes back, and tells the server which is which.
+//! The middleware between the crate and the client: it notes what goes out and what comes back, and
+//! tells the server which is which.
 
 use std::sync::Arc;
 

@@ -39,7 +39,8 @@ fn acted(record: &Record, applied: u64) -> Option<Breach> {
     }
 }
 
-/// "It did not happen" has to be true. What a probe found absent may have been heard, but has left no trace.
+/// "It did not happen" has to be true. What a probe found absent may have been heard, but has left
+/// no trace.
 fn unprocessed(record: &Record, applied: u64, report: &RetryReport) -> Option<Breach> {
     let looked = report.probes().iter().any(|probe| probe.found() == Found::Absent);
     let traces = if looked { applied } else { record.acts() as u64 };
@@ -80,7 +81,8 @@ fn late(record: &Record, call: usize) -> Option<Breach> {
     (late > GRACE).then(|| Breach::of(Promise::NotAfterDeadline, format!("send {send} was begun {late:?} after the deadline")))
 }
 
-/// Every later request of the call has to come after what the client was asked to wait, counted from when the server asked.
+/// Every later request of the call has to come after what the client was asked to wait, counted
+/// from when the server asked.
 fn hints(record: &Record) -> Option<Breach> {
     record.sends.iter().enumerate().filter(|(_, send)| send.answered.is_some()).find_map(|(asking, send)| {
         let said = record.said_to(asking).filter(|said| send.answered == Some(said.status))?;

@@ -1,9 +1,11 @@
 //! What a storm looks like: `cargo run --release --example storm -- --out docs`.
 //!
-//! Thousands of simulated clients on virtual time, obeying the real policy and paying from the real budget. Three published simulations are
-//! reproduced, then an outage and a fleet are: each prints a table, is drawn as SVG, and is held to its claims; the exit code tells.
+//! Thousands of simulated clients on virtual time, obeying the real policy and paying from the real
+//! budget. Three published simulations are reproduced, then an outage and a fleet are: each prints
+//! a table, is drawn as SVG, and is held to its claims; the exit code tells.
 //!
-//! `--quick` runs less often, within accordingly wider tolerances, and a fifth of the outage's clients. [`model::outage`] is the file to read first.
+//! `--quick` runs less often, within accordingly wider tolerances, and a fifth of the outage's
+//! clients. [`model::outage`] is the file to read first.
 
 mod model;
 mod pictures;

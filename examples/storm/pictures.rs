@@ -1,4 +1,5 @@
-//! The pictures: what happened, at a glance. Colours that colour-blind people can tell apart (Okabe and Ito).
+//! The pictures: what happened, at a glance. Colours that colour-blind people can tell apart (Okabe
+//! and Ito).
 
 use std::{error::Error, path::Path};
 
@@ -302,7 +303,8 @@ pub(crate) fn failures(file: &Path, cells: &[failures::Cell]) -> Drawn {
     )
 }
 
-/// Budgets that know nothing of each other: what they let out, and what they heal, against the number of processes.
+/// Budgets that know nothing of each other: what they let out, and what they heal, against the
+/// number of processes.
 pub(crate) fn fleet(file: &Path, cells: &[fleet::Cell]) -> Drawn {
     let shown = [
         (Budget::Default, "20 % + reserve each", VERMILLION),

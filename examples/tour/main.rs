@@ -1,8 +1,9 @@
 //! The main job, to see: `cargo run --example tour`.
 //!
-//! A small shop runs on a loopback port, keeps its orders in SQLite and misbehaves on purpose. A real client calls it, seven times, and
-//! each story shows what was tried, what that proved, what was decided and why, and what the database holds in the end. Each is held to
-//! what it says; the exit code tells.
+//! A small shop runs on a loopback port, keeps its orders in SQLite and misbehaves on purpose. A
+//! real client calls it, seven times, and each story shows what was tried, what that proved, what
+//! was decided and why, and what the database holds in the end. Each is held to what it says; the
+//! exit code tells.
 //!
 //! [`stories`] is the file to read first: it has all that a user of the crate would write.
 

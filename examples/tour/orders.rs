@@ -39,8 +39,9 @@ impl Orders {
         Ok(Self(Mutex::new(db)))
     }
 
-    /// Places an order. Key and order go in with one transaction: a crash in between leaves both or neither, never a key without its
-    /// order, and never an order whose second copy would not be recognised.
+    /// Places an order. Key and order go in with one transaction: a crash in between leaves both or
+    /// neither, never a key without its order, and never an order whose second copy would not be
+    /// recognised.
     pub(crate) fn place(&self, item: &str, key: Option<&str>) -> Result<Placed> {
         let mut db = self.lock();
         let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;

@@ -21,14 +21,16 @@ const SECOND: Duration = Duration::from_secs(1);
 /// An answer that needs no waiting comes well within this, on a busy machine too.
 const AT_ONCE: Duration = SECOND;
 
-/// The defaults, but for shorter pauses after 429 and 503 (200 ms instead of 1 s): a tour should not be spent waiting.
+/// The defaults, but for shorter pauses after 429 and 503 (200 ms instead of 1 s): a tour should
+/// not be spent waiting.
 const POLICY: RetryPolicy = RetryPolicy::DEFAULT.with_throttle_backoff(Backoff::doubling(Duration::from_millis(200), SECOND));
 
 /// What the shop promises for a key: the IETF draft, remembered for a day, replays marked.
 const CONTRACT: KeyContract =
     KeyContract::ietf(Duration::from_secs(24 * 60 * 60)).with_replay_marker(HeaderName::from_static("idempotent-replayed"));
 
-/// The paved client. Redirects are off, as they should be where money moves: every kind of evidence counts then.
+/// The paved client. Redirects are off, as they should be where money moves: every kind of evidence
+/// counts then.
 fn client(retry: SafeRetry) -> reqwest::Result<ClientWithMiddleware> {
     retry.with_policy(POLICY).client(Client::builder().no_proxy()).redirects_off().build()
 }

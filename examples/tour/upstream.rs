@@ -1,4 +1,5 @@
-//! A small shop on a loopback port that misbehaves on purpose. One connection is as good as another; each request meets the next mood.
+//! A small shop on a loopback port that misbehaves on purpose. One connection is as good as
+//! another; each request meets the next mood.
 
 use std::{
     collections::VecDeque,
@@ -55,7 +56,8 @@ impl Upstream {
         Ok(upstream)
     }
 
-    /// A shop that has its port but does not listen yet: whoever calls is refused, until it is opened.
+    /// A shop that has its port but does not listen yet: whoever calls is refused, until it is
+    /// opened.
     pub(crate) fn closed(moods: impl Into<VecDeque<Mood>>) -> Result<Self> {
         let socket = TcpSocket::new_v4()?;
         socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
@@ -90,7 +92,8 @@ async fn accept(listener: TcpListener, shop: Arc<Shop>) {
         let shop = Arc::clone(&shop);
         let service = service_fn(move |request| answer(Arc::clone(&shop), request));
         let connection = http1::Builder::new().serve_connection(TokioIo::new(peer), service);
-        // An answer that was lost on purpose ends the connection with an error, which is the point of it.
+        // An answer that was lost on purpose ends the connection with an error, which is the point
+        // of it.
         tokio::spawn(async { drop(connection.await) });
     }
 }

@@ -1,4 +1,5 @@
-//! The public names and signatures that others build on: this file compiles, or a promise is broken.
+//! The public names and signatures that others build on: this file compiles, or a promise is
+//! broken.
 
 use std::time::{Duration, SystemTime};
 

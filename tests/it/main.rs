@@ -1,7 +1,8 @@
-//! The tests through the public interface, by kind: tables and properties of what is computed, virtual time for policy and timing,
-//! real sockets for the wire and for evidence.
+//! The tests through the public interface, by kind: tables and properties of what is computed,
+//! virtual time for policy and timing, real sockets for the wire and for evidence.
 //!
-//! Only a test that owns state of its whole process, or needs the machine for itself, has a binary of its own.
+//! Only a test that owns state of its whole process, or needs the machine for itself, has a binary
+//! of its own.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "what fails here fails its test")]
 

@@ -1,7 +1,8 @@
 //! The proof: thousands of operations, a real database, and a network that loses what it can.
 //!
-//! Afterwards the database is asked. Whoever heard *success* has exactly one row, whoever heard *failure* none, and only those who heard
-//! *unknown* may find either. Whoever has a key or a probe then carries on until nothing is unknown, and there is one row for each write.
+//! Afterwards the database is asked. Whoever heard *success* has exactly one row, whoever heard
+//! *failure* none, and only those who heard *unknown* may find either. Whoever has a key or a probe
+//! then carries on until nothing is unknown, and there is one row for each write.
 
 #![cfg(feature = "middleware")]
 #![expect(clippy::unwrap_used, reason = "a test")]
@@ -29,7 +30,8 @@ const CONCURRENCY: usize = 32;
 const MILLI: Duration = Duration::from_millis(1);
 /// Longer than a late write can be late.
 const SETTLING: Duration = Duration::from_millis(400);
-/// How often a user carries on with one operation before giving up; each try is a whole operation, resends and all.
+/// How often a user carries on with one operation before giving up; each try is a whole operation,
+/// resends and all.
 const PATIENCE: usize = 20;
 
 /// Class, operations of it, path.
@@ -91,7 +93,8 @@ fn catalog(origin: &str, nowhere: &str) -> EndpointCatalog {
     let probe = || StatusUrl::by_path("/{class}/{operation}", "/status/{operation}").unwrap();
     let contract = |remembered_for| KeyContract::ietf(remembered_for).with_replay_marker("idempotent-replayed".parse().unwrap());
     let post = |path, endpoint: Endpoint| Row::post(path, endpoint.reading_body(1024).settling(SETTLING));
-    // The second pause outlives the key, and the third what the server remembers beyond its promise.
+    // The second pause outlives the key, and the third what the server remembers beyond its
+    // promise.
     let slow = policy(Backoff::doubling(150 * MILLI, 600 * MILLI).with_jitter(Jitter::None));
     let rows = [
         post("/keyed/{operation}", Endpoint::keyed_write(contract(Duration::from_secs(3600)))),
@@ -209,8 +212,9 @@ async fn carry_out(client: &ClientWithMiddleware, operation: &Operation) -> Ende
     }
 }
 
-/// Carries on as a user does who must know: under the same key, or, where no key is remembered for that long, after a look at the status.
-/// Nothing of the operation may be under way on the server when this begins.
+/// Carries on as a user does who must know: under the same key, or, where no key is remembered for
+/// that long, after a look at the status. Nothing of the operation may be under way on the server
+/// when this begins.
 async fn carry_on(client: &ClientWithMiddleware, operation: &Operation, mut key: Option<IdempotencyKey>) {
     for _ in 0..PATIENCE {
         let again = if operation.class == Class::Keyed {
@@ -350,7 +354,8 @@ async fn only_unknown_may_disagree_with_the_database_and_keyed_and_probed_writes
     }
 }
 
-/// Without this the proof would prove nothing: the server does tell copies from other content, and does forget.
+/// Without this the proof would prove nothing: the server does tell copies from other content, and
+/// does forget.
 #[tokio::test]
 async fn the_upstream_keeps_its_word_and_no_more() {
     let (upstream, listener) = Upstream::start(CALM).await;

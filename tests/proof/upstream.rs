@@ -1,10 +1,13 @@
-//! A server that keeps its word about keys, in front of a real database, on a network that keeps nothing.
+//! A server that keeps its word about keys, in front of a real database, on a network that keeps
+//! nothing.
 //!
-//! Key, fingerprint of the request and result are written in the transaction of the effect. A copy that arrives while the first one runs is
-//! answered 409, other content 422, a copy of settled work with the saved result, and a key that is older than promised (and then some,
-//! as servers do) is forgotten. `/status/{operation}` tells what became of an operation.
+//! Key, fingerprint of the request and result are written in the transaction of the effect. A copy
+//! that arrives while the first one runs is answered 409, other content 422, a copy of settled work
+//! with the saved result, and a key that is older than promised (and then some, as servers do) is
+//! forgotten. `/status/{operation}` tells what became of an operation.
 //!
-//! Which fault strikes is a function of seed, operation and arrival, so that a run can be repeated as far as the scheduler allows.
+//! Which fault strikes is a function of seed, operation and arrival, so that a run can be repeated
+//! as far as the scheduler allows.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -148,8 +151,8 @@ enum End {
 }
 
 impl Upstream {
-    /// A server with a fresh database. Its port lies outside the range from which systems lend ports, or somebody else might take it
-    /// while the server is down.
+    /// A server with a fresh database. Its port lies outside the range from which systems lend
+    /// ports, or somebody else might take it while the server is down.
     pub(crate) async fn start(seed: u64) -> (Self, TcpListener) {
         // Ranges of their own, or one test's server could move in where another's is down.
         let range = if seed == CALM { 10_000 } else { 20_000 };
@@ -189,7 +192,8 @@ impl Upstream {
         format!("http://{}", self.0.address)
     }
 
-    /// Serves, and now and then is down for a moment: connections break, running work is lost, connects are refused.
+    /// Serves, and now and then is down for a moment: connections break, running work is lost,
+    /// connects are refused.
     pub(crate) async fn run(self, mut listener: TcpListener) {
         if self.0.seed == CALM {
             let (life, mut connections) = (Life::default(), JoinSet::new());
@@ -288,8 +292,8 @@ impl Upstream {
         }
     }
 
-    /// What became of an operation, as far as the server knows; the question can fail too, for some operations until
-    /// [`open_eyes`](Self::open_eyes).
+    /// What became of an operation, as far as the server knows; the question can fail too, for some
+    /// operations until [`open_eyes`](Self::open_eyes).
     async fn status(&self, operation: &str, life: &Life) -> Result<Answer, End> {
         static ASKED: AtomicU64 = AtomicU64::new(0);
         let is_blind = number(operation) % 16 == 0 && !self.0.is_sighted.load(Ordering::Relaxed);

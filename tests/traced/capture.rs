@@ -48,8 +48,9 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
-    /// Every test of a file starts one, whether it looks or not: while only one subscriber exists, tracing asks the thread that comes first
-    /// to a place in the code whether anybody is interested, and remembers its answer for all.
+    /// Every test of a file starts one, whether it looks or not: while only one subscriber exists,
+    /// tracing asks the thread that comes first to a place in the code whether anybody is
+    /// interested, and remembers its answer for all.
     pub(crate) fn start() -> (Self, DefaultGuard) {
         let capture = Self::default();
         let guard = tracing_subscriber::registry().with(capture.clone()).set_default();

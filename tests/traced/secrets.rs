@@ -1,4 +1,5 @@
-//! No secret of a request or an answer in anything this crate prints: events at TRACE, metrics, reports, traces, errors, `Debug`.
+//! No secret of a request or an answer in anything this crate prints: events at TRACE, metrics,
+//! reports, traces, errors, `Debug`.
 
 use std::{
     fmt::Write as _,

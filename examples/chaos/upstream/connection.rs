@@ -1,4 +1,5 @@
-//! One connection of the server: let in or not, served, and ended as its requests ask or as the weather has it.
+//! One connection of the server: let in or not, served, and ended as its requests ask or as the
+//! weather has it.
 
 use std::{
     pin::{Pin, pin},

@@ -36,7 +36,8 @@ impl Database {
         Ok(Self { connection: Mutex::new(connection), failure: OnceLock::new() })
     }
 
-    /// Effect and key go in with one transaction. A key made before `forgotten` is not remembered any more. All times are the journal's.
+    /// Effect and key go in with one transaction. A key made before `forgotten` is not remembered
+    /// any more. All times are the journal's.
     pub(super) fn apply(&self, operation: u64, key: Option<&str>, now: u64, forgotten: u64) -> Option<Applied> {
         let operation = operation as i64;
         self.run(|connection| {

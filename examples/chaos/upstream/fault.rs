@@ -1,4 +1,5 @@
-//! What the server does to one write. Drawn from the operation's seed and the number of the arrival.
+//! What the server does to one write. Drawn from the operation's seed and the number of the
+//! arrival.
 
 use std::time::Duration;
 
@@ -44,7 +45,8 @@ pub(super) enum Fault {
     SeeOther,
     /// GOAWAY with the body still unread; on HTTP/1 the connection is not kept.
     GoAway,
-    /// The connection is closed so long after the answer, as a server with a short idle limit does; on HTTP/2 with a GOAWAY.
+    /// The connection is closed so long after the answer, as a server with a short idle limit does;
+    /// on HTTP/2 with a GOAWAY.
     IdleClose(Duration),
 }
 
@@ -59,7 +61,8 @@ pub(super) enum End {
     Stream(h2::Reason),
 }
 
-/// Whether a connection has other requests at the same time: with each that it dies of, they die as well.
+/// Whether a connection has other requests at the same time: with each that it dies of, they die as
+/// well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shared {
     Alone,

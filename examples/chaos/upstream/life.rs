@@ -22,7 +22,8 @@ impl Life {
         all.spawn(work);
     }
 
-    /// Dead is dead: nothing of this life may act in the next. There is one thread, so what is aborted here does not run any more.
+    /// Dead is dead: nothing of this life may act in the next. There is one thread, so what is
+    /// aborted here does not run any more.
     pub(super) async fn end(self) {
         let mut work = std::mem::take(&mut *lock(&self.work));
         work.shutdown().await;

@@ -1,7 +1,9 @@
-//! The upstream: a server with a database that does what it is told, mostly, on a runtime of its own.
+//! The upstream: a server with a database that does what it is told, mostly, on a runtime of its
+//! own.
 //!
-//! It keeps its word about keys and status questions, remembers what it did through every restart, and notes every request head in the
-//! [journal](crate::journal). Everything else goes wrong at random.
+//! It keeps its word about keys and status questions, remembers what it did through every restart,
+//! and notes every request head in the [journal](crate::journal). Everything else goes wrong at
+//! random.
 
 mod answer;
 mod connection;
@@ -140,7 +142,8 @@ impl Upstream {
     }
 }
 
-/// A port outside the range from which systems lend ports, or somebody else might take it while the server is down.
+/// A port outside the range from which systems lend ports, or somebody else might take it while the
+/// server is down.
 async fn listen(number: u16) -> Result<TcpListener> {
     let first = u16::try_from(std::process::id() % 5_000)?;
     for place in 0..5_000 {
@@ -172,7 +175,8 @@ impl Deref for Server {
 }
 
 impl Server {
-    /// Serves, and now and then is down for a moment: connections break, running work is lost, connects are refused.
+    /// Serves, and now and then is down for a moment: connections break, running work is lost,
+    /// connects are refused.
     async fn live(self, doors: [(SocketAddr, Door); 3], listeners: [TcpListener; 3]) {
         let mut listeners = Vec::from(listeners);
         for number in 0.. {
@@ -192,7 +196,8 @@ impl Server {
         }
     }
 
-    /// Nobody else should have the port. If somebody does, nothing can be said about this run, and it will say so: no operation succeeds.
+    /// Nobody else should have the port. If somebody does, nothing can be said about this run, and
+    /// it will say so: no operation succeeds.
     async fn listen_again(&self, address: SocketAddr) -> TcpListener {
         loop {
             match TcpListener::bind(address).await {

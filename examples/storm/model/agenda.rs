@@ -5,7 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Events in the order of their virtual time; those of the same instant in the order they were planned.
+/// Events in the order of their virtual time; those of the same instant in the order they were
+/// planned.
 pub(super) struct Agenda<Event> {
     began: Instant,
     now: Duration,
@@ -24,7 +25,8 @@ impl<Event> Agenda<Event> {
         self.now
     }
 
-    /// The virtual time as the token bucket takes it. Only differences count, so the real start does not matter.
+    /// The virtual time as the token bucket takes it. Only differences count, so the real start
+    /// does not matter.
     pub(super) fn instant(&self) -> Instant {
         self.began + self.now
     }

@@ -1,7 +1,9 @@
-//! "What is backoff for?" (Marc Brooker, 2022): a server that gets slower with load, and clients that keep it slow.
+//! "What is backoff for?" (Marc Brooker, 2022): a server that gets slower with load, and clients
+//! that keep it slow.
 //!
-//! The server takes 1 s + 10 ms × requests in it; clients give up on an attempt after 3 s and try three times. The model is
-//! `simple_collapse_sim` of `mbrooker/simulator_example`. It is stuck when less than half succeeds long after the trigger has gone.
+//! The server takes 1 s + 10 ms × requests in it; clients give up on an attempt after 3 s and try
+//! three times. The model is `simple_collapse_sim` of `mbrooker/simulator_example`. It is stuck
+//! when less than half succeeds long after the trigger has gone.
 
 use std::{ops::Range, time::Duration};
 
@@ -14,7 +16,8 @@ const SERVICE: Duration = Duration::from_secs(1);
 const SLOWER_BY: Duration = Duration::from_millis(10);
 const ATTEMPT_LIMIT: Duration = Duration::from_secs(3);
 const UNTIL: Duration = Duration::from_secs(80);
-/// Later than the published windows begin. Our defaults spend twice the published budget, and after the ramp the server needs 10 s longer.
+/// Later than the published windows begin. Our defaults spend twice the published budget, and after
+/// the ramp the server needs 10 s longer.
 const LATE: Range<f64> = 60.0..75.0;
 
 pub(crate) const CELLS: usize = Trigger::ALL.len() * Client::ALL.len();
@@ -238,7 +241,8 @@ fn run(trigger: Trigger, client: Client, seed: u64) -> [f64; 2] {
     [0, 1].map(|window| f64::from(successes[window]) / f64::from(starts[window]))
 }
 
-/// Each cell against the published one: backoff cures the spike, only a budget (or no resend at all) cures the ramp.
+/// Each cell against the published one: backoff cures the spike, only a budget (or no resend at
+/// all) cures the ramp.
 pub(crate) fn claims(cells: &[Cell], runs: u32) -> Vec<Claim> {
     let claim = |cell: &Cell| {
         let what = format!("{:?}, {:?}, share of runs stuck", cell.trigger, cell.client);

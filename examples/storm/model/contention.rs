@@ -1,7 +1,8 @@
 //! "Exponential Backoff And Jitter" (AWS Architecture Blog): what jitter is for.
 //!
-//! So many clients each want to write one row once, under optimistic concurrency control: read the version, write, start again if somebody
-//! else was faster. The model is that of `aws-samples/aws-arch-backoff-simulator`; every hop takes |N(10, 2)| ms.
+//! So many clients each want to write one row once, under optimistic concurrency control: read the
+//! version, write, start again if somebody else was faster. The model is that of
+//! `aws-samples/aws-arch-backoff-simulator`; every hop takes |N(10, 2)| ms.
 
 use std::time::Duration;
 
@@ -12,7 +13,8 @@ use super::{agenda::Agenda, chance::Chance, claim::Claim, published};
 const HOP: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(2));
 const BASE: Duration = Duration::from_millis(5);
 const CAP: Duration = Duration::from_millis(2000);
-/// The published bound after the n-th failure is `5 · 2^n` ms, and n starts at 1; ours starts with the first.
+/// The published bound after the n-th failure is `5 · 2^n` ms, and n starts at 1; ours starts with
+/// the first.
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(10), CAP);
 
 /// How many clients compete.
@@ -136,7 +138,8 @@ fn run(algorithm: Algorithm, clients: usize, seed: u64) -> (u32, Duration) {
 
 /// The mean that the table says, and how far the mean of so many runs of ours may be from it.
 ///
-/// For 100 runs the allowance is 4.5 standard errors of theirs, that is 3.2 of the difference of the two means; fewer runs err more.
+/// For 100 runs the allowance is 4.5 standard errors of theirs, that is 3.2 of the difference of
+/// the two means; fewer runs err more.
 pub(crate) fn published(cell: &Cell, runs: u32) -> [(&'static str, f64, f64, f64); 2] {
     let rows = published::contention();
     let row = published::row(&rows, |row| {
@@ -175,7 +178,8 @@ pub(crate) fn claims(cells: &[Cell], runs: u32) -> Vec<Claim> {
         claims.push(Claim::within(at("equal jitter makes about the calls"), calls(EqualJitter), 0.95..=1.05));
         claims.push(Claim::at_least(at("equal jitter takes a quarter more than the time"), time(EqualJitter), 1.2));
         claims.push(Claim::at_least(at("decorrelated jitter makes a tenth more than the calls"), calls(Decorrelated), 1.09));
-        // Published: 0.75 (50 clients) to 1.07. The ratio of two means of 100 runs has a standard error of 0.022 there.
+        // Published: 0.75 (50 clients) to 1.07. The ratio of two means of 100 runs has a standard
+        // error of 0.022 there.
         claims.push(Claim::within(at("decorrelated jitter takes about the time"), time(Decorrelated), 0.65..=1.15));
     }
     claims

@@ -1,6 +1,8 @@
-//! "Fixing retries with token buckets and circuit breakers" (Marc Brooker, 2022): what resends cost when each attempt fails by chance.
+//! "Fixing retries with token buckets and circuit breakers" (Marc Brooker, 2022): what resends cost
+//! when each attempt fails by chance.
 //!
-//! 100 clients, 10 calls a second each, every hop Exp(10 ms), no pauses, 30 s. The model is `retry_sim` of `mbrooker/simulator_example`.
+//! 100 clients, 10 calls a second each, every hop Exp(10 ms), no pauses, 30 s. The model is
+//! `retry_sim` of `mbrooker/simulator_example`.
 
 use std::time::Duration;
 
@@ -15,7 +17,8 @@ const HOPS_A_SECOND: f64 = 100.0;
 const UNTIL: Duration = Duration::from_secs(30);
 const SEED: u64 = 42;
 
-/// His bucket gains a tenth a call and holds 5. Ours holds what it gained in 5 s, which is the same at 10 calls a second.
+/// His bucket gains a tenth a call and holds 5. Ours holds what it gained in 5 s, which is the same
+/// at 10 calls a second.
 const BUCKET: BudgetLimits = BudgetLimits::percent(10).with_reserve(5, 0).with_memory(Duration::from_secs(5));
 const AT_ONCE: Backoff = Backoff::doubling(Duration::ZERO, Duration::ZERO);
 
@@ -170,7 +173,8 @@ pub(crate) fn claims(cells: &[Cell]) -> Vec<Claim> {
     for cell in cells {
         let Cell { rate, strategy, success, load, calls } = *cell;
         let at = |what: &str| format!("{strategy:?} at {:.0} % failing, {what}", rate * 100.0);
-        // Five standard errors of a share of 30 000 calls, on both sides: sqrt(2 · 1/4 / 30 000) · 5.
+        // Five standard errors of a share of 30 000 calls, on both sides: sqrt(2 · 1/4 / 30 000) ·
+        // 5.
         let about = |theirs: f64| theirs - 0.021..=theirs + 0.021;
         claims.push(Claim::within(at("share that succeeds"), success, about(cell.published("success_ratio"))));
         claims.push(Claim::within(at("sends for a call"), load, about(cell.published("load_ratio"))));

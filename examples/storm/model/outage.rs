@@ -1,9 +1,11 @@
 //! An outage of 30 s, and what the clients make of the time after it.
 //!
-//! Many clients, spread over instances of an application that each share one budget and one cool-down, start operations at random times.
-//! One server works first come, first served. During the outage it takes requests and answers none of them; its queue fills, and what
-//! does not fit is refused with 503. A client waits 1 s for an attempt and 10 s for the operation. The server does not notice that a client
-//! has given up: it works on what nobody waits for any more, and that is how a storm outlives its cause.
+//! Many clients, spread over instances of an application that each share one budget and one
+//! cool-down, start operations at random times. One server works first come, first served. During
+//! the outage it takes requests and answers none of them; its queue fills, and what does not fit is
+//! refused with 503. A client waits 1 s for an attempt and 10 s for the operation. The server does
+//! not notice that a client has given up: it works on what nobody waits for any more, and that is
+//! how a storm outlives its cause.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -132,7 +134,8 @@ pub(crate) struct Storm {
 }
 
 impl Storm {
-    /// Seconds from the end of the outage until nine of ten operations succeed, and go on to; `None`: not within the run.
+    /// Seconds from the end of the outage until nine of ten operations succeed, and go on to;
+    /// `None`: not within the run.
     pub(crate) fn recovery(&self) -> Option<u32> {
         let settled = &self.seconds[..self.settled() as usize];
         let served = |second: &Second| second.healed * 10 >= second.operations * 9;

@@ -39,7 +39,8 @@ enum Found {
 
 const FOUND: [Found; 3] = [Found::Absent, Found::InProgress, Found::Undecided];
 
-/// How long an attempt or a pause can last: at most so long that the server forgets the key meanwhile.
+/// How long an attempt or a pause can last: at most so long that the server forgets the key
+/// meanwhile.
 fn durations(effect: Effect) -> &'static [Duration] {
     match effect {
         Effect::KeyedWrite { .. } => &[Duration::ZERO, MEMORY],

@@ -173,7 +173,8 @@ fn the_exact_schedule_without_jitter_is_the_published_one() {
     for (n, wanted) in [(0, 1), (1, 2), (2, 4), (3, 8), (63, 300), (128, 300)] {
         assert_eq!(Backoff::doubling(seconds(1), seconds(300)).bound(n + 1), seconds(wanted));
     }
-    // googleapis/google-cloud-rust exponential_backoff.rs: full jitter between nothing and the bound.
+    // googleapis/google-cloud-rust exponential_backoff.rs: full jitter between nothing and the
+    // bound.
     let gax = Backoff::doubling(seconds(10), seconds(10));
     for (attempt, draw, wanted) in [(1, Draw::LEAST, Duration::ZERO), (2, Draw::HALF, seconds(5))] {
         assert_eq!(gax.pause(attempt, draw), wanted);

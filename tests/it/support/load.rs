@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use reqwest_safe_retry::policy::TokenBucket;
 
-/// Operations at an even rate, of which some fail each time they are sent, with at most three sends.
+/// Operations at an even rate, of which some fail each time they are sent, with at most three
+/// sends.
 pub(crate) struct Load {
     pub(crate) per_second: u32,
     pub(crate) operations: u32,

@@ -1,4 +1,5 @@
-//! A client in front of a scripted peer, under a paused clock: what the tests of timing and results have in common.
+//! A client in front of a scripted peer, under a paused clock: what the tests of timing and results
+//! have in common.
 
 use std::{
     collections::VecDeque,
@@ -27,8 +28,8 @@ pub(crate) const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Without chance and without a budget, so that nothing but the matter of a test decides: a failure pauses for 50 ms, then 100 ms; a
-/// throttle for 500 ms, then 1 s.
+/// Without chance and without a budget, so that nothing but the matter of a test decides: a failure
+/// pauses for 50 ms, then 100 ms; a throttle for 500 ms, then 1 s.
 pub(crate) fn steady() -> SafeRetry {
     SafeRetry::new().with_draws(Draws::constant(Draw::HALF)).with_budget(RetryBudget::new(BudgetLimits::UNLIMITED))
 }
@@ -72,7 +73,8 @@ impl Ended {
     }
 }
 
-/// Sends and waits for the end; the report comes from a slot, which must be filled whatever the result.
+/// Sends and waits for the end; the report comes from a slot, which must be filled whatever the
+/// result.
 pub(crate) async fn end(request: reqwest_middleware::RequestBuilder) -> Ended {
     let (slot, began) = (ReportSlot::new(), Instant::now());
     let result = request.with_extension(slot.clone()).send().await;

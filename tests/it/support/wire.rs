@@ -1,4 +1,5 @@
-//! What the wire tests share: clients built in each way, quick pauses, a port where nobody listens, and a name that leads where a test says.
+//! What the wire tests share: clients built in each way, quick pauses, a port where nobody listens,
+//! and a name that leads where a test says.
 
 use std::{
     collections::VecDeque,
@@ -52,7 +53,8 @@ pub(crate) fn marked(request: RequestBuilder, endpoint: Option<&Endpoint>) -> Re
 
 // ===== clients =====
 
-/// A builder for tests: no proxy of the environment in the way, no certificates of the system to load.
+/// A builder for tests: no proxy of the environment in the way, no certificates of the system to
+/// load.
 pub(crate) fn plain() -> ClientBuilder {
     reqwest::Client::builder().no_proxy().tls_certs_only([])
 }

@@ -1,4 +1,5 @@
-//! Budgets against the tables of other systems (`data/retry_budgets.json` names its sources) and in outages.
+//! Budgets against the tables of other systems (`data/retry_budgets.json` names its sources) and in
+//! outages.
 
 #![expect(clippy::disallowed_methods, reason = "an instant to count from; nothing here lets time pass")]
 
@@ -105,7 +106,8 @@ fn every_share_grants_what_it_says() {
     }
 }
 
-/// Draws just below and exactly at the probability tell both counts of the formula, without looking inside.
+/// Draws just below and exactly at the probability tell both counts of the formula, without looking
+/// inside.
 fn assert_refuses_below(throttle: &AdaptiveThrottle, requests: u32, accepts: u32, now: Instant) {
     let excess = u128::from(requests.saturating_sub(2 * accepts));
     let bound = (excess << 64).div_ceil(u128::from(requests) + 1) as u64;

@@ -304,7 +304,8 @@ fn an_error_in_a_file_names_the_line_and_the_field() {
         let last = field.rsplit('.').next().unwrap().split('[').next().unwrap();
         let at = json.lines().position(|line| line.contains(&format!("\"{last}\""))).map_or(3, |line| line + 1);
         let row = json.lines().position(|line| line.contains("    {")).unwrap() + 1;
-        // What concerns the row is named where it begins; inside a list or a table the error stands a few lines behind its name.
+        // What concerns the row is named where it begins; inside a list or a table the error stands
+        // a few lines behind its name.
         let expected = if line == 2 { row..row + 1 } else { at..at + 8 };
         assert!(expected.contains(&error.line()), "{bad}: {error}, but the field is in line {at}\n{json}");
     }

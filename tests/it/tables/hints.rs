@@ -1,4 +1,5 @@
-//! The wait that a server asks for: rows asserted by standards and by other projects' tests, and named faults.
+//! The wait that a server asks for: rows asserted by standards and by other projects' tests, and
+//! named faults.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -32,7 +33,8 @@ fn every_row_of_the_grammar_is_read_as_rfc_9110_says_and_fractions_round_up() {
 fn every_date_of_the_three_forms_denotes_the_instant_that_others_assert() {
     for case in data(include_str!("../../data/http_date_cases.json"))["cases"].as_array().unwrap() {
         let value = case["value"].as_str().unwrap();
-        // Seen from the epoch the wait is the instant itself; only a two-digit year needs to know the time.
+        // Seen from the epoch the wait is the instant itself; only a two-digit year needs to know
+        // the time.
         let received = case["now"].as_str().map_or(at(946_684_800), timestamp);
         let expected = match value {
             "Sun, 07 Nov 1994 08:48:37 GMT" => Some(784_198_117), // a weekday that does not match is no reason to come back early
@@ -61,7 +63,8 @@ fn rows_of_other_projects_agree_wherever_they_are_no_policy() {
         let expected = match (id, case["expect"]["kind"].as_str().unwrap()) {
             // Lenient there, strict here: unreadable is never a zero wait.
             ("urllib3-10" | "axios-03", _) => unreadable(),
-            // Capped there; here the wait stays what the server asked, and one that does not fit stops.
+            // Capped there; here the wait stays what the server asked, and one that does not fit
+            // stops.
             ("urllib3-15", _) => seconds(21_601),
             ("linkerd-03", _) => seconds(3600),
             // The first line there, the longest wait here.
@@ -70,7 +73,8 @@ fn rows_of_other_projects_agree_wherever_they_are_no_policy() {
             ("urllib3-06", _) => seconds(1),
             // A Unix time there, by configuration.
             ("envoy-06" | "envoy-07", _) => seconds(case["headers"]["retry-after"][0].as_str().unwrap().parse().unwrap()),
-            // Reading switched off, or zero and past ignored there; what to do with it is the policy's matter here.
+            // Reading switched off, or zero and past ignored there; what to do with it is the
+            // policy's matter here.
             ("undici-03", _) => seconds(60),
             ("openai-02" | "openai-09" | "openai-10", _) => seconds(0),
             // Over the cap there, so not used; here it is passed on whole.
@@ -250,7 +254,8 @@ fn a_date_in_a_wrong_letter_case_or_shape_is_unreadable() {
 
 #[test]
 fn a_date_is_measured_by_the_servers_own_clock() {
-    // The server's clock is five minutes behind ours, then five minutes ahead: thirty seconds are thirty seconds.
+    // The server's clock is five minutes behind ours, then five minutes ahead: thirty seconds are
+    // thirty seconds.
     for (date, until) in [
         ("Tue, 14 Nov 2023 22:08:20 GMT", "Tue, 14 Nov 2023 22:08:50 GMT"),
         ("Tuesday, 14-Nov-23 22:18:20 GMT", "Tue Nov 14 22:18:50 2023"),

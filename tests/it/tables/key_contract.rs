@@ -22,7 +22,8 @@ fn is_key(text: &str) -> bool {
     (1..=255).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// RFC 9651 accepts some strings that are no keys (empty, with spaces, longer than 255): those are refused as keys, and for nothing else.
+/// RFC 9651 accepts some strings that are no keys (empty, with spaces, longer than 255): those are
+/// refused as keys, and for nothing else.
 #[test]
 fn a_quoted_key_is_read_as_rfc_9651_reads_a_string() {
     for case in sf_strings()["parse"].as_array().unwrap() {

@@ -1,4 +1,5 @@
-//! Tables: a row for each situation, and what is computed for it. No time passes, and no socket is open.
+//! Tables: a row for each situation, and what is computed for it. No time passes, and no socket is
+//! open.
 
 #[cfg(feature = "middleware")]
 mod audit;

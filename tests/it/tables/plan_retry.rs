@@ -70,7 +70,8 @@ impl Row<'_> {
             .with_draw(self.draw())
     }
 
-    /// What the article's function would say of our decision; `None` where its pause lies within the millisecond that it floors away.
+    /// What the article's function would say of our decision; `None` where its pause lies within
+    /// the millisecond that it floors away.
     fn disagreement(&self) -> Option<String> {
         let decision = self.policy().decide(&self.situation());
         let wanted = &self.0["expected"];

@@ -92,7 +92,8 @@ fn every_preset_says_what_the_documentation_says() {
     }
 }
 
-/// The data has no row to read them from (PayPal shares one with others, Adyen has none), so what their pages say stands here.
+/// The data has no row to read them from (PayPal shares one with others, Adyen has none), so what
+/// their pages say stands here.
 #[test]
 fn paypal_and_adyen_are_as_their_own_pages_say() {
     let paypal = "paypal-request-id";

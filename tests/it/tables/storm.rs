@@ -1,4 +1,5 @@
-//! The simulator of `examples/storm` bears out what others published and what the README shows, with fewer runs than the example itself.
+//! The simulator of `examples/storm` bears out what others published and what the README shows,
+//! with fewer runs than the example itself.
 
 #[path = "../../../examples/storm/model/mod.rs"]
 #[expect(dead_code, reason = "the example also prints and draws")]

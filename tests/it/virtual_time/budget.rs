@@ -22,7 +22,8 @@ fn failing(percent: usize, failure: &Step) -> Scripted {
     Scripted::new((0..3 * OPERATIONS).map(|send| if send * 37 % 100 < percent { failure.clone() } else { Step::status(200) }))
 }
 
-/// The bound that the defaults promise: a fifth of the operations, the reserve, and a token for each second.
+/// The bound that the defaults promise: a fifth of the operations, the reserve, and a token for
+/// each second.
 fn assert_bounded(peer: &Scripted, operations: usize, began: Instant, what: &str) {
     let most = operations * 12 / 10 + 10 + usize::try_from(began.elapsed().as_secs()).unwrap() + 1;
     assert!(peer.sends() <= most, "{} sends, at most {most}: {what}", peer.sends());

@@ -161,8 +161,8 @@ async fn new_operations_that_were_held_back_come_spread() {
     assert!(instants.len() > 45, "{} instants", instants.len());
 }
 
-/// Arrivals at a steady rate while a wait holds all of them back: how many sends there are in each tenth of a second from its
-/// end until usual times.
+/// Arrivals at a steady rate while a wait holds all of them back: how many sends there are in each
+/// tenth of a second from its end until usual times.
 async fn return_of_a_crowd(wait: Duration, each_tenth: usize) -> Vec<usize> {
     const LATE: usize = 100;
     let cooldown = Cooldown::new().holding_back(HoldsBack::FirstSendsToo);

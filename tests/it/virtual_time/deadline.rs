@@ -194,7 +194,8 @@ async fn a_date_is_a_wait_by_the_servers_own_clock() {
         let peer = Scripted::new([busy, Step::ok("done")]);
         let exact = RetryPolicy::DEFAULT.with_hint_spread(HintSpread::Exact);
         let ended = end(client(steady().with_policy(exact), &peer).get(URL)).await;
-        // A clock more than a day off is not believed alone: the longer of both waits counts, and 1994 is long past.
+        // A clock more than a day off is not believed alone: the longer of both waits counts, and
+        // 1994 is long past.
         assert_eq!(ended.status(), 200, "{date}");
         peer.assert_pauses([seconds(10)]);
     }
@@ -271,7 +272,8 @@ async fn a_pause_that_leaves_no_time_for_a_useful_attempt_is_not_slept() {
     }
 }
 
-/// The machine slept through the pause, say: the answer is gone by then, its status is not, and the token goes back.
+/// The machine slept through the pause, say: the answer is gone by then, its status is not, and the
+/// token goes back.
 #[tokio::test(start_paused = true)]
 async fn time_is_read_again_after_the_pause() {
     let peer = Scripted::new([Step::status(503), Step::ok("done")]);
@@ -401,7 +403,8 @@ async fn the_callers_own_timeout_of_a_request_stays_on_every_attempt() {
 
 // ===== outside =====
 
-/// B57: on the monotonic clock; `tests/layering.rs` names the only two places that read the other one.
+/// B57: on the monotonic clock; `tests/layering.rs` names the only two places that read the other
+/// one.
 #[tokio::test(start_paused = true)]
 async fn the_deadline_is_fixed_before_the_first_attempt_and_counts_what_was_waited_before() {
     let peer = Scripted::new([Step::hangs()]);

@@ -1,4 +1,5 @@
-//! Keys on the wire: one operation, one key, on every attempt, for as long as the server remembers it.
+//! Keys on the wire: one operation, one key, on every attempt, for as long as the server remembers
+//! it.
 
 use std::{
     collections::HashSet,
@@ -458,7 +459,8 @@ async fn the_time_of_the_first_send_is_the_same_on_every_attempt() {
 
 // ===== who sees the key =====
 
-/// B83: a signer inside sees final headers on every attempt, and nothing of what it adds outlives the attempt.
+/// B83: a signer inside sees final headers on every attempt, and nothing of what it adds outlives
+/// the attempt.
 #[tokio::test(start_paused = true)]
 async fn a_signer_runs_once_per_attempt_and_sees_the_key() {
     #[derive(Clone, Default)]

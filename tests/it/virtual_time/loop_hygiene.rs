@@ -35,7 +35,8 @@ fn balance(budget: &RetryBudget) -> u64 {
     budget.balance(&URL.parse().unwrap())
 }
 
-/// Drops a request so long after it was first polled; then nothing may happen for a day. How often had it been sent?
+/// Drops a request so long after it was first polled; then nothing may happen for a day. How often
+/// had it been sent?
 async fn sends_when_dropped_after(
     life: Duration,
     steps: impl IntoIterator<Item = Step>,
@@ -503,7 +504,8 @@ async fn no_verdict_protects_an_unprotected_write() {
     }
 }
 
-/// B20: 403 with an exhausted quota is throttling; a plain 403 is not; a lost connection is still resent.
+/// B20: 403 with an exhausted quota is throttling; a plain 403 is not; a lost connection is still
+/// resent.
 #[tokio::test(start_paused = true)]
 async fn a_verdict_may_depend_on_headers() {
     let quota = || {

@@ -1,4 +1,5 @@
-//! Who wins: request extension, catalogue row, default write, method; extension, endpoint, client; and what a scope caps.
+//! Who wins: request extension, catalogue row, default write, method; extension, endpoint, client;
+//! and what a scope caps.
 
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ const fn attempts(total: u32) -> RetryPolicy {
     RetryPolicy::DEFAULT.with_attempts(total)
 }
 
-/// How often a request is sent to a peer that is always down; `loses` an answer, so that only protected writes are sent again.
+/// How often a request is sent to a peer that is always down; `loses` an answer, so that only
+/// protected writes are sent again.
 async fn sends(retry: SafeRetry, request: impl FnOnce(&ClientWithMiddleware) -> RequestBuilder) -> usize {
     let peer = Scripted::new([Step::fails()]);
     let ended = end(request(&client(retry, &peer))).await;

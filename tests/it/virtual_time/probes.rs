@@ -238,8 +238,8 @@ async fn one_attempt_and_then_a_look_works() {
     }
 }
 
-/// Nobody is asked before a wait is over that somebody asked for, and a wait that cannot be read may
-/// be a long one.
+/// Nobody is asked before a wait is over that somebody asked for, and a wait that cannot be read
+/// may be a long one.
 #[tokio::test(start_paused = true)]
 async fn a_last_look_that_would_come_earlier_than_asked_is_not_taken() {
     for (reason, wait, limit) in [

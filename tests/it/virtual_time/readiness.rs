@@ -25,7 +25,8 @@ async fn a_429_is_followed_by_the_wait_that_retry_after_asks_for() {
     }
 }
 
-/// Every client fails in the same instant; how many come back in each tenth of `span`, which begins `after` the failure?
+/// Every client fails in the same instant; how many come back in each tenth of `span`, which begins
+/// `after` the failure?
 async fn tenths_of_a_crowd(refusal: Step, after: Duration, span: Duration) -> [usize; 10] {
     const CROWD: usize = 1_000;
     let peer = Scripted::new(iter::repeat_n(refusal, CROWD).chain([Step::ok("done")]));
@@ -61,7 +62,8 @@ async fn a_hint_that_a_thousand_clients_were_given_does_not_synchronise_them() {
     assert!(tenths.iter().all(|share| (50..=150).contains(share)), "{tenths:?}");
 }
 
-/// B22, B23, B25. Whoever's clock it was: the plugin's attempt limit, its deadline, or the client's own timeout.
+/// B22, B23, B25. Whoever's clock it was: the plugin's attempt limit, its deadline, or the client's
+/// own timeout.
 #[tokio::test(start_paused = true)]
 async fn a_timed_out_post_creates_no_duplicate_without_protection() {
     let clocks = [

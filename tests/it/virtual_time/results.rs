@@ -1,7 +1,7 @@
 //! What the caller gets: every cell of the results table, and what its error says.
 //!
-//! Columns: a request that nothing marks or a marked read; a marked write of which every attempt is proven unprocessed; a marked write
-//! of which something is unknown.
+//! Columns: a request that nothing marks or a marked read; a marked write of which every attempt is
+//! proven unprocessed; a marked write of which something is unknown.
 
 use std::{error::Error as StdError, io};
 
@@ -43,7 +43,8 @@ fn assert_ours(ended: &Ended) {
     assert!(!printed.contains("SECRET"), "{printed}");
 }
 
-/// The reqwest error stands right behind ours, without its URL, and is found however one looks for it.
+/// The reqwest error stands right behind ours, without its URL, and is found however one looks for
+/// it.
 fn assert_transport_behind(ended: &Ended) {
     let behind = ours(ended).source().unwrap().downcast_ref::<reqwest::Error>().unwrap();
     assert!(behind.url().is_none());

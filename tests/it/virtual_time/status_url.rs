@@ -13,7 +13,8 @@ use reqwest_safe_retry::{
 
 const ORDER: &str = "https://api.test/orders/7%2F8/capture?secret=1";
 
-/// A write whose answer is lost, then what the probe hears. One attempt: the probe is asked once, at the end.
+/// A write whose answer is lost, then what the probe hears. One attempt: the probe is asked once,
+/// at the end.
 async fn lost_then(probe: StatusUrl, heard: Step) -> (RetryReport, Vec<Recorded>) {
     let scripted = Scripted::new([Step::fails(), heard]);
     let report = lost(probe, &scripted, ORDER, Endpoint::unprotected_write()).await;

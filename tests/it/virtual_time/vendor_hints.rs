@@ -10,7 +10,8 @@ use reqwest_safe_retry::{
 
 use crate::support::scripted::{Ended, URL, client, end, hasty, millis, seconds};
 
-/// What came out of one request to a peer that answers with this and then with 200, how often it was sent, and the pauses between.
+/// What came out of one request to a peer that answers with this and then with 200, how often it
+/// was sent, and the pauses between.
 async fn run(
     sources: HintSources,
     first: Step,

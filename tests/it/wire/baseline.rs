@@ -1,4 +1,5 @@
-//! The seven scenes in which `reqwest-retry` sends a POST four times (`data/baseline_reqwest_retry.json`): here the server sees one.
+//! The seven scenes in which `reqwest-retry` sends a POST four times
+//! (`data/baseline_reqwest_retry.json`): here the server sees one.
 
 use std::time::Duration;
 
@@ -23,7 +24,8 @@ struct Came {
     report: RetryReport,
 }
 
-/// Has the scene of one row played on every road, unmarked and marked; the server sees one POST each time.
+/// Has the scene of one row played on every road, unmarked and marked; the server sees one POST
+/// each time.
 async fn posts(row: &str, scene: impl Fn() -> Fault, timeout: Option<Duration>) -> Vec<Came> {
     let rows: serde_json::Value = serde_json::from_str(include_str!("../../data/baseline_reqwest_retry.json")).unwrap();
     let rows = rows["reqwest_retry"].as_array().unwrap();

@@ -1,4 +1,5 @@
-//! Bodies: every attempt carries the whole one or is known not to, and answers come back whole or not at all.
+//! Bodies: every attempt carries the whole one or is known not to, and answers come back whole or
+//! not at all.
 
 use std::{
     sync::{Arc, LazyLock},
@@ -96,7 +97,8 @@ impl Supply {
         }
     }
 
-    /// Holds what a server received against the original; of an attempt that broke off, as much of it as came.
+    /// Holds what a server received against the original; of an attempt that broke off, as much of
+    /// it as came.
     fn assert_carried(self, request: &Recorded, fault: &str) {
         let at = format!("{self:?}, {fault}, complete: {}", request.is_complete());
         if self == Self::Multipart {

@@ -1,5 +1,5 @@
-//! Connections: a failed answer gives its own back before the pause, as far as that is cheap, the final answer is left alone, and a connection
-//! that went silent is left once the client pings it.
+//! Connections: a failed answer gives its own back before the pause, as far as that is cheap, the
+//! final answer is left alone, and a connection that went silent is left once the client pings it.
 
 use std::{pin::pin, time::Duration};
 
@@ -46,7 +46,8 @@ fn overload(bytes: usize) -> Fault {
 async fn a_failed_answer_gives_its_connection_to_the_next_attempt() {
     for bytes in [0, KIB, 16 * KIB, 64 * KIB] {
         for fault in [overload(bytes), overload(bytes).chunked(), overload(bytes).with_body_after(Duration::from_millis(3))] {
-            // A busy machine may take longer than draining may; what is dropped unread would cost a connection each time.
+            // A busy machine may take longer than draining may; what is dropped unread would cost a
+            // connection each time.
             let mut counts = Vec::new();
             while counts.len() < 5 && counts.last() != Some(&1) {
                 counts.push(connections(fault.clone(), PAUSE).await);
@@ -171,7 +172,8 @@ async fn a_connection_that_is_given_back_serves_others_during_the_pause() {
     let server = FaultServer::start([overload(64 * KIB).with_retry_after(5), Fault::ok("done")]).await;
     let client = Road::Paved.client(RetryPolicy::DEFAULT);
     let operation = get(&client, &server);
-    // Each of these is answered at once; as soon as the drained connection is free, one of them gets it.
+    // Each of these is answered at once; as soon as the drained connection is free, one of them
+    // gets it.
     let others = bounded(async {
         server.until_complete(1).await;
         loop {
@@ -190,7 +192,8 @@ async fn a_connection_that_is_given_back_serves_others_during_the_pause() {
 
 // ===== a connection that went silent =====
 
-/// Passes connections on to an HTTP/2 server, until the first one goes silent: neither closed nor answering, not even to a PING.
+/// Passes connections on to an HTTP/2 server, until the first one goes silent: neither closed nor
+/// answering, not even to a PING.
 struct Relay {
     server: FaultServer,
     url: String,

@@ -1,4 +1,5 @@
-//! Behind a completed TLS handshake an error proves no more than without TLS, although it looks different.
+//! Behind a completed TLS handshake an error proves no more than without TLS, although it looks
+//! different.
 
 use std::time::Duration;
 
@@ -82,7 +83,8 @@ fn retry() -> SafeRetry {
     SafeRetry::new().with_policy(QUICK).with_budget(RetryBudget::new(BudgetLimits::UNLIMITED))
 }
 
-/// Meets a request with this fault, and the next one with success; says what came of it and what the server saw.
+/// Meets a request with this fault, and the next one with success; says what came of it and what
+/// the server saw.
 async fn sent(client: &ClientWithMiddleware, tls: &Tls, shape: Shape, fault: Fault) -> (Result<Response>, RetryReport, FaultServer) {
     let server = FaultServer::start_tls(tls, [fault, Fault::ok("done")]).await;
     let slot = ReportSlot::new();
@@ -143,7 +145,8 @@ async fn silence_on_an_encrypted_connection_proves_nothing() {
     .await;
 }
 
-/// The server leaves right after the handshake: whether the client had begun to write then is chance, and its claim fits what it did.
+/// The server leaves right after the handshake: whether the client had begun to write then is
+/// chance, and its claim fits what it did.
 #[tokio::test]
 async fn a_connection_that_ends_with_its_handshake_proves_at_most_what_is_true() {
     let tls = Tls::new();
@@ -153,7 +156,8 @@ async fn a_connection_that_ends_with_its_handshake_proves_at_most_what_is_true()
         for shape in Shape::ALL {
             let told = format!("{road:?} {shape:?} {fault:?}");
             let (result, report, server) = sent(&client, &tls, shape, fault.clone()).await;
-            // Nothing of the first attempt was ever read: whatever arrived, arrived with the second.
+            // Nothing of the first attempt was ever read: whatever arrived, arrived with the
+            // second.
             let arrived = server.requests().len();
             assert_eq!(arrived, server.connections() - 1, "{told}");
             match report.attempts()[0].evidence() {

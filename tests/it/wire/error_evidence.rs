@@ -1,5 +1,6 @@
-//! Each failure of `data/reqwest_error_evidence.json`, for real: what the plugin takes as proven, and what the server saw. A request that
-//! was processed is never called unprocessed, and a POST that nothing protects is sent again exactly where it is proven that it was not.
+//! Each failure of `data/reqwest_error_evidence.json`, for real: what the plugin takes as proven,
+//! and what the server saw. A request that was processed is never called unprocessed, and a POST
+//! that nothing protects is sent again exactly where it is proven that it was not.
 
 use std::time::Duration;
 
@@ -56,7 +57,8 @@ async fn post(road: Road, scene: Scene, attempts: u32) -> (Result<reqwest::Respo
     (result, slot.take().unwrap(), scene.server)
 }
 
-/// Plays the scene with one attempt and with two, and holds what comes against the row and against what is to be expected on this road.
+/// Plays the scene with one attempt and with two, and holds what comes against the row and against
+/// what is to be expected on this road.
 async fn check<F: Future<Output = Scene>>(case: &str, road: Road, scene: impl Fn() -> F, expected: impl Into<Option<Evidence>>) {
     let row = row(case);
     let truth = row["truth"].as_str().unwrap();
@@ -110,7 +112,8 @@ fn every_row_of_the_vector_has_a_test() {
 async fn a_request_that_cannot_be_built_was_not_sent_and_is_not_sent_again() {
     let scene = || async { Scene { url: "ftp://api.test/orders".into(), ..Scene::http1(Fault::ok("")).await } };
     for road in Road::ALL {
-        // Only the witness knows which URL was handed to reqwest: an inner middleware may have written another.
+        // Only the witness knows which URL was handed to reqwest: an inner middleware may have
+        // written another.
         let expected =
             if matches!(road, Road::Unwitnessed | Road::UnwitnessedFollowing) { Evidence::Unknown } else { Evidence::Unprocessed };
         check("builder error (bad scheme, bad URL)", road, scene, expected).await;
@@ -177,7 +180,8 @@ async fn a_connection_that_ends_at_once_is_resent_only_if_it_is_proven_that_noth
     for road in Road::ALL {
         let (closed, is_canceled) = ("HTTP/1 server closes right after accept, reads nothing", "hyper::Error::is_canceled()");
         check(closed, road, || Scene::http1(Fault::close_before_reading()), Evidence::Unknown).await;
-        // Which of the three errors it is depends on who is quicker; one of them is the cancellation.
+        // Which of the three errors it is depends on who is quicker; one of them is the
+        // cancellation.
         check(closed, road, || Scene::http1(Fault::close_on_accept()), None).await;
         check(is_canceled, road, || Scene::http1(Fault::reset_on_accept()), None).await;
     }

@@ -199,7 +199,8 @@ async fn a_connection_that_ends_after_its_answer_is_not_used_again() {
         let server = FaultServer::start([fault]).await;
         let client = client();
         for _ in 0..2 {
-            // A reset may overtake the answer; what counts is that the next request needs a new connection.
+            // A reset may overtake the answer; what counts is that the next request needs a new
+            // connection.
             drop(post(&client, &server).await);
         }
         server.until_connections(2).await;

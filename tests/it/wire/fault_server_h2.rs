@@ -1,4 +1,5 @@
-//! Each fault of the `FaultServer` over HTTP/2, as plain reqwest sees it and as the server recorded it.
+//! Each fault of the `FaultServer` over HTTP/2, as plain reqwest sees it and as the server recorded
+//! it.
 
 use std::{error::Error, time::Duration};
 

@@ -1,4 +1,5 @@
-//! Trying again by hand means reusing the key of the error; it must then be as old as it is, and its first result as unknown as it was.
+//! Trying again by hand means reusing the key of the error; it must then be as old as it is, and
+//! its first result as unknown as it was.
 
 use std::{
     net::Ipv4Addr,

@@ -1,4 +1,5 @@
-//! What is proven is used, and nothing else is: which requests a server gets from clients of each make, on the days that go wrong.
+//! What is proven is used, and nothing else is: which requests a server gets from clients of each
+//! make, on the days that go wrong.
 
 use std::time::Duration;
 
@@ -351,7 +352,8 @@ async fn a_body_that_waits_for_a_window_until_our_limit_proves_nothing() {
 
 // ===== the keep-alive race =====
 
-/// A server that answers one GET and ends the idle connection just when the next request is written to it.
+/// A server that answers one GET and ends the idle connection just when the next request is written
+/// to it.
 async fn closing_idle(road: Road, then: Fault) -> (FaultServer, ClientWithMiddleware) {
     let server = FaultServer::start([Fault::ok("ready"), then, Fault::ok("done")]).await;
     let client = road.client(QUICK);
@@ -401,7 +403,8 @@ async fn a_keyed_write_lost_on_a_stale_connection_is_recovered_under_its_key() {
 
 // ===== every trigger =====
 
-/// Everything on HTTP/1 that comes after a complete request and may pass by itself, but for silence.
+/// Everything on HTTP/1 that comes after a complete request and may pass by itself, but for
+/// silence.
 fn triggers() -> Vec<Fault> {
     let statuses = [408, 429, 500, 502, 503, 504].map(Fault::status);
     let broken = [Fault::reset_after_request(), Fault::close_after_request(), Fault::partial_head(), Fault::malformed()];
@@ -541,7 +544,8 @@ async fn a_write_is_not_sent_again_after_what_happens_to_encrypted_connections()
     }
 }
 
-/// A 303 may lead a POST that was processed back to the page it was sent to, and a Unix socket has no address to tell a network by.
+/// A 303 may lead a POST that was processed back to the page it was sent to, and a Unix socket has
+/// no address to tell a network by.
 #[cfg(unix)]
 #[tokio::test]
 async fn a_refusal_from_behind_a_redirect_proves_nothing_on_a_unix_socket_either() {
@@ -607,7 +611,8 @@ impl Middleware for Finds {
     }
 }
 
-/// reqwest cannot build `lb:`, but that is not what it was given: the write arrived, and its redirect is what could not be built.
+/// reqwest cannot build `lb:`, but that is not what it was given: the write arrived, and its
+/// redirect is what could not be built.
 #[tokio::test]
 async fn a_scheme_that_an_inner_middleware_wrote_over_proves_nothing() {
     let server = FaultServer::start([Fault::status(302).with_header("location", "ftp://files.invalid/")]).await;
