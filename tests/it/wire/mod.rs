@@ -14,6 +14,7 @@ mod fault_server;
 mod fault_server_h2;
 #[cfg(feature = "testing-tls")]
 mod fault_server_tls;
+mod inner;
 mod key_of_the_error;
 #[cfg(all(feature = "testing-h2", feature = "testing-tls"))]
 mod paved;

@@ -1,0 +1,175 @@
+//! Inner middlewares that answer, resend, sign and fail in their own ways: what the witness sees
+//! counts, and nothing that they make up proves anything.
+
+use http::{Extensions, HeaderValue};
+use reqwest::{Request, Response};
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next, Result};
+use reqwest_safe_retry::{
+    Advice, Endpoint, KeyContract, Outcome, ReportSlot, RetryErrorExt as _, RetryReport, SafeRetry, SendWitness, StopReason,
+    testing::{Fault, FaultServer},
+};
+
+use crate::support::wire::{QUICK, bounded, plain};
+
+type Sent<'a> = futures_util::future::BoxFuture<'a, Result<Response>>;
+
+/// An inner middleware made of a function.
+struct Inner(for<'a> fn(Request, &'a mut Extensions, Next<'a>) -> Sent<'a>);
+
+#[async_trait::async_trait]
+impl Middleware for Inner {
+    async fn handle(&self, request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
+        (self.0)(request, extensions, next).await
+    }
+}
+
+fn paved(inner: Inner) -> ClientWithMiddleware {
+    SafeRetry::new().with_policy(QUICK).client(plain()).redirects_off().with(inner).build().unwrap()
+}
+
+async fn post(client: &ClientWithMiddleware, server: &FaultServer, endpoint: Option<Endpoint>) -> (Result<Response>, RetryReport) {
+    let slot = ReportSlot::new();
+    let mut request = client.post(server.url("/orders")).body("one coffee").with_extension(slot.clone());
+    if let Some(endpoint) = endpoint {
+        request = request.with_extension(endpoint);
+    }
+    let result = bounded(request.send()).await;
+    (result, slot.take().unwrap())
+}
+
+fn rebuilt<'a>(request: Request, extensions: &'a mut Extensions, next: Next<'a>) -> Sent<'a> {
+    Box::pin(async move {
+        let status = next.run(request, extensions).await?.status();
+        Ok(http::Response::builder().status(status).body("built anew").unwrap().into())
+    })
+}
+
+fn raised<'a>(request: Request, extensions: &'a mut Extensions, next: Next<'a>) -> Sent<'a> {
+    Box::pin(async move { Ok(next.run(request, extensions).await?.error_for_status()?) })
+}
+
+fn opaque<'a>(request: Request, extensions: &'a mut Extensions, next: Next<'a>) -> Sent<'a> {
+    Box::pin(async move {
+        let answer = next.run(request, extensions).await;
+        let told = answer.and_then(|answer| Ok(answer.error_for_status()?));
+        told.map_err(|_| reqwest_middleware::Error::middleware(std::io::Error::other("something went wrong")))
+    })
+}
+
+fn other_key<'a>(mut request: Request, extensions: &'a mut Extensions, next: Next<'a>) -> Sent<'a> {
+    request.headers_mut().insert("idempotency-key", HeaderValue::from_static("sdk-0"));
+    next.run(request, extensions)
+}
+
+fn resends<'a>(request: Request, extensions: &'a mut Extensions, next: Next<'a>) -> Sent<'a> {
+    Box::pin(async move {
+        let again = request.try_clone().unwrap();
+        drop(next.clone().run(request, extensions).await);
+        next.run(again, extensions).await
+    })
+}
+
+/// The first server processes the POST and sends it on; the second one refuses. An answer that was
+/// built by hand has no address and no URL, and proves nothing.
+#[tokio::test]
+async fn a_refusal_that_was_built_by_hand_proves_nothing() {
+    let second = FaultServer::start([Fault::status(425)]).await;
+    let first = FaultServer::start([Fault::status(303).with_header("location", second.url("/").as_str())]).await;
+    let bare = plain().redirect(reqwest::redirect::Policy::default()).build().unwrap();
+    let client = ClientBuilder::new(bare).with(SafeRetry::new().with_policy(QUICK)).with(Inner(rebuilt)).build();
+    let (_, report) = post(&client, &first, None).await;
+    assert_eq!(report.attempts().len(), 1);
+    first.assert_writes(1);
+}
+
+/// Of an error that an inner middleware made of an answer, the answer counts: its status, its wait,
+/// and what it means for a key. Error and report never disagree.
+#[tokio::test]
+async fn an_answer_that_was_made_an_error_means_what_it_would_have_meant() {
+    for (name, inner) in [("raised", Inner(raised)), ("opaque", Inner(opaque))] {
+        let client = paved(inner);
+        for status in [400, 401, 402, 403, 404, 409, 410, 412, 422, 425, 429, 500, 501, 502, 503, 504, 529] {
+            let plain_answer = SafeRetry::new().with_policy(QUICK).client(plain()).redirects_off().build().unwrap();
+            for keyed in [true, false] {
+                let endpoint = || if keyed { Endpoint::keyed_write(KeyContract::STRIPE) } else { Endpoint::unprotected_write() };
+                let server = || FaultServer::start([Fault::status(status)]);
+                let (with, without) = (server().await, server().await);
+                let (result, report) = post(&client, &with, Some(endpoint())).await;
+                let (_, expected) = post(&plain_answer, &without, Some(endpoint())).await;
+                let facts = |report: &RetryReport| (report.stop(), report.outcome(), report.evidence(), report.attempts().len());
+                assert_eq!(facts(&report), facts(&expected), "{name} {status} {keyed}");
+                with.assert_writes(without.requests().len());
+                let error = result.unwrap_err();
+                if report.stop() == StopReason::AnswerIsFinal {
+                    assert!(error.safe_retry().is_none(), "the inner error goes up as it is: {name} {status}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_wait_is_kept_although_an_inner_middleware_made_an_error_of_it() {
+    for inner in [Inner(raised), Inner(opaque)] {
+        let server = FaultServer::start([Fault::status(503).with_retry_after(86_400), Fault::ok("done")]).await;
+        let (_, report) = post(&paved(inner), &server, Some(Endpoint::keyed_write(KeyContract::STRIPE))).await;
+        assert_eq!(report.stop(), StopReason::WindowClosed);
+        server.assert_writes(1);
+    }
+}
+
+/// A cache that turns errors of the transport into its own hides nothing from the witness.
+#[tokio::test]
+async fn a_failure_below_an_opaque_error_is_resent_like_any_other() {
+    let server = FaultServer::start([Fault::close_after_request(), Fault::ok("done")]).await;
+    let answer = bounded(paved(Inner(opaque)).get(server.url("/menu")).send()).await.unwrap();
+    assert_eq!(answer.status(), 200);
+    server.assert_requests(2);
+}
+
+/// A key that an inner middleware writes over protects nothing.
+#[tokio::test]
+async fn a_key_that_was_replaced_below_is_not_relied_on() {
+    let server = FaultServer::start([Fault::close_after_request(), Fault::ok("done")]).await;
+    let (result, report) = post(&paved(Inner(other_key)), &server, Some(Endpoint::keyed_write(KeyContract::STRIPE))).await;
+    result.unwrap_err();
+    assert_eq!((report.outcome(), report.advice()), (Outcome::Unknown, &[Advice::KeyReplaced][..]));
+    server.assert_writes(1);
+}
+
+/// What an inner middleware sends on its own is counted and told.
+#[tokio::test]
+async fn sends_of_an_inner_middleware_are_counted() {
+    let server = FaultServer::start([Fault::status(503)]).await;
+    let (_, report) = post(&paved(Inner(resends)), &server, Some(Endpoint::keyed_write(KeyContract::STRIPE))).await;
+    assert_eq!(report.attempts()[0].sends(), 2);
+    assert!(report.advice().contains(&Advice::SentMoreOften));
+    assert!(server.requests().len() <= 4, "the policy counts them: {}", server.requests().len());
+}
+
+/// Another origin does not know the key, so a resend that relies on it may not end up there.
+#[tokio::test]
+async fn a_resend_under_a_key_follows_no_redirect_to_another_origin() {
+    let elsewhere = FaultServer::start([Fault::ok("done")]).await;
+    let away = Fault::status(307).with_header("location", elsewhere.url("/orders").as_str());
+    let server = FaultServer::start([Fault::close_after_request(), away]).await;
+    let client = SafeRetry::new().with_policy(QUICK).client(plain()).build().unwrap();
+    let (result, report) = post(&client, &server, Some(Endpoint::keyed_write(KeyContract::STRIPE))).await;
+    assert_eq!(result.unwrap().status(), 307);
+    assert_eq!(report.attempts().len(), 2);
+    elsewhere.assert_requests(0);
+}
+
+/// A GET that says it is another method is no read.
+#[tokio::test]
+async fn a_get_that_overrides_its_method_is_not_resent() {
+    for field in ["x-http-method-override", "x-http-method", "x-method-override"] {
+        let server = FaultServer::start([Fault::close_after_request(), Fault::ok("done")]).await;
+        let client = ClientBuilder::new(plain().build().unwrap())
+            .with(SafeRetry::new().with_policy(QUICK))
+            .with(SendWitness::default_redirects())
+            .build();
+        bounded(client.get(server.url("/orders/1")).header(field, "PATCH").send()).await.unwrap_err();
+        server.assert_requests(1);
+    }
+}
