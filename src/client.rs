@@ -11,6 +11,7 @@ use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Reques
 use crate::{
     middleware::SafeRetry,
     proof::witness::{SendWitness, counting},
+    request::call::OneCall,
 };
 
 impl SafeRetry {
@@ -94,6 +95,9 @@ impl SafeClientBuilder {
     }
 
     /// Adds a middleware before the plugin: it runs once per operation. The place of caches.
+    ///
+    /// One that sends the same request again, such as an auth refresh, stays within one operation:
+    /// the key of the first pass is used again.
     pub fn with_outside(mut self, middleware: impl Middleware) -> Self {
         self.outside.push(Arc::new(middleware));
         self
@@ -122,7 +126,7 @@ impl SafeClientBuilder {
             Redirects::Counted(policy) => (counting(policy), SendWitness::counted()),
         };
         let client = self.builder.retry(reqwest::retry::never()).redirect(policy).referer(false).build()?;
-        let outside = self.outside.into_iter().fold(ClientBuilder::new(client), ClientBuilder::with_arc);
+        let outside = self.outside.into_iter().fold(ClientBuilder::new(client).with(OneCall), ClientBuilder::with_arc);
         let inside = self.inside.into_iter().fold(outside.with(self.retry), ClientBuilder::with_arc);
         Ok(self.inits.into_iter().fold(inside.with(witness), ClientBuilder::with_arc_init).build())
     }

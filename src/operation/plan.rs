@@ -24,6 +24,7 @@ use crate::{
     policy::{Draw, Effect, RetryPolicy, defaults},
     proof::witness::Watch,
     request::attempt_headers::AttemptHeaders,
+    request::call::Call,
     request::correlation::CorrelationId,
     request::deadline::Deadline,
     request::method_override,
@@ -188,8 +189,10 @@ fn key(
     extensions: &Extensions,
 ) -> Result<Option<OperationKey>, Misuse> {
     let contract = endpoint.and_then(Endpoint::contract);
-    let key = OperationKey::settle(request, contract, extensions.get())?;
+    let of_the_call = contract.and_then(|_| Call::key_of(extensions, request));
+    let key = OperationKey::settle(request, contract, extensions.get().or(of_the_call.as_ref()))?;
     if let (Some(contract), Some(key)) = (contract, &key) {
+        Call::keep(extensions, request, key.once_used());
         let name = endpoint.and_then(Endpoint::name).map_or("", AsRef::as_ref);
         settings.reuse_guard.admit(contract, key.key(), request, name, Instant::now()).map_err(|_| Misuse::KeyReused)?;
     }

@@ -1,6 +1,7 @@
 //! What travels with one request: its limits, its key, its ids, and how to make it again.
 
 pub(crate) mod attempt_headers;
+pub(crate) mod call;
 pub(crate) mod correlation;
 pub(crate) mod deadline;
 pub(crate) mod key_making;

@@ -22,7 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("observe", &["policy", "request", "proof", "outcome", "response", "shared"]),
     ("operation", &["policy", "request", "proof", "outcome", "response", "contract", "shared", "observe"]),
     ("middleware", &["policy", "request", "proof", "outcome", "contract", "shared", "observe", "operation"]),
-    ("client", &["proof", "middleware"]),
+    ("client", &["proof", "request", "middleware"]),
     ("audit", &["policy", "contract", "middleware"]),
     ("testing", &["policy", "proof", "operation", "middleware"]),
 ];

@@ -1,7 +1,7 @@
 //! Inner middlewares that answer, resend, sign and fail in their own ways: what the witness sees
 //! counts, and nothing that they make up proves anything.
 
-use http::{Extensions, HeaderValue};
+use http::{Extensions, HeaderValue, StatusCode};
 use reqwest::{Request, Response};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next, Result};
 use reqwest_safe_retry::{
@@ -172,4 +172,57 @@ async fn a_get_that_overrides_its_method_is_not_resent() {
         bounded(client.get(server.url("/orders/1")).header(field, "PATCH").send()).await.unwrap_err();
         server.assert_requests(1);
     }
+}
+
+/// An outer middleware that sends a request again when its answer says so.
+struct Again;
+
+#[async_trait::async_trait]
+impl Middleware for Again {
+    async fn handle(&self, request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
+        let again = request.try_clone().unwrap();
+        match next.clone().run(request, extensions).await {
+            Ok(answer) if answer.status() != StatusCode::UNAUTHORIZED => Ok(answer),
+            Ok(_) | Err(_) => next.run(again, extensions).await,
+        }
+    }
+}
+
+fn keys(server: &FaultServer) -> Vec<String> {
+    server.requests().iter().map(|request| request.header("idempotency-key").unwrap().to_owned()).collect()
+}
+
+/// One call of the client is one operation: a middleware outside of the plugin makes no second key.
+#[tokio::test]
+async fn a_request_that_an_outer_middleware_sends_again_keeps_its_key() {
+    let server = FaultServer::start([Fault::close_after_request(), Fault::status(401), Fault::ok("done")]).await;
+    let client = SafeRetry::new().with_policy(QUICK).client(plain()).redirects_off().with_outside(Again).build().unwrap();
+    let (result, _) = post(&client, &server, Some(Endpoint::keyed_write(KeyContract::STRIPE))).await;
+    assert_eq!(result.unwrap().status(), 200);
+    let keys = keys(&server);
+    assert!(keys.len() == 3 && keys.iter().all(|key| *key == keys[0]), "{} sends", keys.len());
+}
+
+/// A key never outlives its call in extensions that a caller uses again, not even a call that was
+/// given up.
+#[tokio::test]
+async fn two_orders_through_the_same_extensions_have_two_keys() {
+    let server = FaultServer::start([Fault::ok("done"), Fault::hang(), Fault::ok("done")]).await;
+    let client = SafeRetry::new().with_policy(QUICK).client(plain()).redirects_off().build().unwrap();
+    let mut extensions = Extensions::new();
+    extensions.insert(Endpoint::keyed_write(KeyContract::STRIPE));
+    for given_up in [false, true, false] {
+        let request = client.post(server.url("/orders")).body("one coffee").build().unwrap();
+        let mut sending = Box::pin(client.execute_with_extensions(request, &mut extensions));
+        if given_up {
+            tokio::select! {
+                _ = &mut sending => panic!("nobody answers"),
+                () = bounded(server.until_requests(2)) => {}
+            }
+        } else {
+            bounded(sending).await.unwrap();
+        }
+    }
+    let keys: std::collections::BTreeSet<String> = keys(&server).into_iter().collect();
+    assert_eq!(keys.len(), 3);
 }

@@ -1,0 +1,61 @@
+//! One call of the client is one operation, also when a middleware outside of the plugin sends it
+//! again: an auth refresh, or somebody else's retries.
+//!
+//! Each pass through the plugin would make a key of its own, and a new key for the same operation
+//! is a second operation. So the outermost middleware of the paved road opens a call, and the
+//! passes inside it find the key of the first. Nothing of it outlives the call: what stands in the
+//! extensions is a weak reference, which a call that ended or was dropped leaves empty.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use async_trait::async_trait;
+use http::{Extensions, Method};
+use reqwest::{Request, Response, Url};
+use reqwest_middleware::{Middleware, Next, Result};
+
+use crate::policy::IdempotencyKey;
+
+/// The outermost middleware of the paved road.
+pub(crate) struct OneCall;
+
+/// The call that a pass belongs to, in the extensions of its request.
+#[derive(Debug, Clone)]
+pub(crate) struct Call(Weak<Mutex<Option<Pass>>>);
+
+/// What an earlier pass was, and its key, which counts as used from then on.
+#[derive(Debug)]
+struct Pass {
+    method: Method,
+    url: Url,
+    key: IdempotencyKey,
+}
+
+impl Call {
+    /// The key of an earlier pass of the same request. Another request in the same call, such as
+    /// one for a token, is another operation.
+    pub(crate) fn key_of(extensions: &Extensions, request: &Request) -> Option<IdempotencyKey> {
+        let pass = extensions.get::<Self>()?.0.upgrade()?;
+        let pass = pass.lock().unwrap_or_else(PoisonError::into_inner);
+        pass.as_ref().filter(|pass| pass.method == *request.method() && pass.url == *request.url()).map(|pass| pass.key.clone())
+    }
+
+    /// Keeps the key of a pass for the passes after it. It is kept before anything is sent: the pass
+    /// may be dropped at any time after that.
+    pub(crate) fn keep(extensions: &Extensions, request: &Request, key: IdempotencyKey) {
+        if let Some(call) = extensions.get::<Self>().and_then(|call| call.0.upgrade()) {
+            let pass = Pass { method: request.method().clone(), url: request.url().clone(), key };
+            *call.lock().unwrap_or_else(PoisonError::into_inner) = Some(pass);
+        }
+    }
+}
+
+#[async_trait]
+impl Middleware for OneCall {
+    async fn handle(&self, request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
+        let call = Arc::new(Mutex::new(None));
+        extensions.insert(Call(Arc::downgrade(&call)));
+        let result = next.run(request, extensions).await;
+        extensions.remove::<Call>();
+        result
+    }
+}
