@@ -39,8 +39,8 @@ impl Call {
         pass.as_ref().filter(|pass| pass.method == *request.method() && pass.url == *request.url()).map(|pass| pass.key.clone())
     }
 
-    /// Keeps the key of a pass for the passes after it. It is kept before anything is sent: the pass
-    /// may be dropped at any time after that.
+    /// Keeps the key of a pass for the passes after it. It is kept before anything is sent: the
+    /// pass may be dropped at any time after that.
     pub(crate) fn keep(extensions: &Extensions, request: &Request, key: IdempotencyKey) {
         if let Some(call) = extensions.get::<Self>().and_then(|call| call.0.upgrade()) {
             let pass = Pass { method: request.method().clone(), url: request.url().clone(), key };

@@ -220,8 +220,8 @@ async fn what_an_http2_server_refuses_is_proof_where_redirects_are_seen() {
     for road in Road::ALL.into_iter().filter(|road| sees_redirects(*road)) {
         let proven = Evidence::Unprocessed;
         check("h2 RST_STREAM REFUSED_STREAM", road, || Scene::http2(H2Fault::refused_stream()), proven).await;
-        // Where redirects are followed the body is not watched, and one that was not read leaves open
-        // whether the server acted on the head.
+        // Where redirects are followed the body is not watched, and one that was not read leaves
+        // open whether the server acted on the head.
         let read = if road == Road::PavedFollowing { Evidence::Unknown } else { proven };
         let leaves = |reason| move || Scene::http2(H2Fault::go_away_below(reason));
         check("h2 GOAWAY last=0 NO_ERROR", road, leaves(H2Reason::NO_ERROR), read).await;

@@ -315,7 +315,8 @@ async fn a_connection_that_is_going_away_decides_by_its_last_stream_whatever_its
             below.assert_writes(2);
             below.assert_connections(2);
         } else {
-            // Where redirects are followed the body is not watched, so nobody knows that it was read.
+            // Where redirects are followed the body is not watched, so nobody knows that it was
+            // read.
             came.assert_unknown();
             below.assert_writes(1);
         }
