@@ -12,6 +12,7 @@ mod metrics;
 mod observer;
 mod precedence;
 mod probes;
+mod questions;
 mod readiness;
 mod results;
 mod scripted;
