@@ -279,6 +279,14 @@ impl<'a> Watched<'a> {
         self.meter(|meters| meters.drained(drained));
     }
 
+    /// Nobody waits for the operation any more: the observers get its report. The log line follows
+    /// when this is dropped.
+    pub(crate) fn given_up(&self, report: &RetryReport) {
+        if let Some(telemetry) = self.telemetry {
+            telemetry.observers.tell(|observer| observer.ended(report));
+        }
+    }
+
     /// The operation is over.
     pub(crate) fn ended(&mut self, end: &End<'_>) {
         self.progress = Progress::Ended;

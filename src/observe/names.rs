@@ -211,6 +211,7 @@ pub(super) const fn stop(reason: StopReason) -> &'static str {
         StopReason::Broken => "Broken",
         StopReason::Misused => "Misused",
         StopReason::Disabled => "Disabled",
+        StopReason::Cancelled => "Cancelled",
     }
 }
 

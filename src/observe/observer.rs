@@ -41,7 +41,8 @@ pub trait Observer: Send + Sync + 'static {
     /// the report at the end.
     fn decided(&self, decided: &Decided<'_>);
 
-    /// An operation ended, whatever its result. Not called when its future was dropped.
+    /// An operation ended, whatever its result, also because its future was dropped
+    /// ([`StopReason::Cancelled`](crate::StopReason::Cancelled)).
     fn ended(&self, report: &RetryReport) {
         let _ = report;
     }

@@ -142,6 +142,8 @@ pub enum StopReason {
     Misused,
     /// The caller forbade resends for this request.
     Disabled,
+    /// The caller dropped the operation before its end.
+    Cancelled,
 }
 
 impl StopReason {
@@ -162,7 +164,8 @@ impl StopReason {
             | Self::ServerForbade
             | Self::Broken
             | Self::Misused
-            | Self::Disabled => false,
+            | Self::Disabled
+            | Self::Cancelled => false,
         }
     }
 
@@ -170,7 +173,7 @@ impl StopReason {
     /// tell just now is not asked again.
     pub(super) const fn allows_a_last_look(self) -> bool {
         match self {
-            Self::ProbeUndecided => false,
+            Self::ProbeUndecided | Self::Cancelled => false,
             Self::AnswerIsFinal
             | Self::MayHaveHappened
             | Self::AttemptsSpent
@@ -190,7 +193,7 @@ impl StopReason {
 
 #[cfg(test)]
 impl StopReason {
-    pub(crate) const ALL: [Self; 14] = every_variant!(StopReason {
+    pub(crate) const ALL: [Self; 15] = every_variant!(StopReason {
         AnswerIsFinal,
         MayHaveHappened,
         AttemptsSpent,
@@ -205,6 +208,7 @@ impl StopReason {
         Broken,
         Misused,
         Disabled,
+        Cancelled,
     });
 }
 
@@ -236,6 +240,7 @@ impl fmt::Display for StopReason {
             Self::Broken => "sending it again cannot help",
             Self::Misused => "the request was used wrongly",
             Self::Disabled => "the caller allows no resend",
+            Self::Cancelled => "the caller gave it up",
         })
     }
 }

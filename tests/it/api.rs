@@ -89,7 +89,8 @@ macro_rules! the_policy {
                     StopReason::WindowClosed, StopReason::BudgetSpent, StopReason::KeyExpired, StopReason::BodyConsumed,
                     StopReason::ProbeUndecided, StopReason::UnreadableHint, StopReason::ServerForbade, StopReason::Broken, StopReason::Misused,
                     StopReason::Disabled,
-                ] => [StopReason; 14];
+                    StopReason::Cancelled,
+                ] => [StopReason; 15];
                 ResendPermit::pause => fn(&ResendPermit) -> Duration;
                 ResendPermit::backoff => fn(&ResendPermit) -> Duration;
                 ResendPermit::reason => fn(&ResendPermit) -> ResendReason;

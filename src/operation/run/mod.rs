@@ -7,6 +7,7 @@
 //! keeps what the report tells, and [`results`] says what the caller gets.
 
 mod cooldown;
+mod giving_up;
 mod pausing;
 mod preparing;
 mod probing;
@@ -35,6 +36,7 @@ use crate::{
     request::deadline::Deadline,
 };
 
+use giving_up::Progress;
 use probing::Probed;
 use resending::Resent;
 
@@ -66,6 +68,7 @@ struct Run<'a> {
     started: Instant,
     /// The operation's deadline less the share kept for the last look.
     sending_until: Deadline,
+    progress: Progress,
     sends: u32,
     /// What inner middlewares sent on their own.
     hidden_sends: u32,
@@ -98,6 +101,7 @@ impl<'a> Run<'a> {
             url: request.url().clone(),
             started: Instant::now(),
             sending_until: plan.sending_until(),
+            progress: Progress::Open,
             sends: 0,
             hidden_sends: 0,
             effect: plan.effect,
@@ -162,6 +166,7 @@ impl<'a> Run<'a> {
         self.earlier_probes = self.earlier_probes.saturating_add(mem::take(&mut self.probes));
         self.followed_unknown |= self.sends > 1 && self.evidence == Evidence::Unknown;
         self.watched.sending();
+        self.progress = Progress::Sending;
         // Another origin does not know the key, so a resend that relies on it may not end up there.
         let relies_on_key = self.sends > 1 && self.plan.key.is_some();
         let redirects = if relies_on_key { Redirects::AtHome } else { Redirects::Anywhere };
@@ -169,6 +174,7 @@ impl<'a> Run<'a> {
         let attempt = attempt::send(self.plan, outgoing, self.extensions, next, self.sending_until, self.too_early, redirects).await;
         self.evidence = self.evidence.max(attempt.facts.evidence);
         self.watched.attempted(&attempt.facts, self.evidence, self.sending_until);
+        self.progress = Progress::Open;
         self.learn(&attempt.facts);
         self.too_early = self.too_early.after(attempt.facts.status);
         if let Some(Ok(hint)) = attempt.facts.hint {

@@ -11,7 +11,7 @@ use reqwest::{Request, Response};
 use reqwest_middleware::{Error, Result};
 use tokio::time::Instant;
 
-use super::{Run, cooldown::HeldBack, preparing::Unsent, probing::Look};
+use super::{Run, cooldown::HeldBack, giving_up::Progress, preparing::Unsent, probing::Look};
 use crate::{
     contract::endpoint::DeadlineCovers,
     observe::{End, Telemetry},
@@ -123,7 +123,7 @@ impl Run<'_> {
         Ending { stop, answer, key_answer: attempt.facts.key_answer, history: self.history(), evidence: self.evidence }
     }
 
-    fn history(&self) -> History {
+    pub(super) fn history(&self) -> History {
         match (self.plan.is_write, self.followed_unknown) {
             (false, false | true) => History::Read,
             (true, false) => History::Write,
@@ -178,11 +178,12 @@ impl Run<'_> {
     }
 
     fn ended(&mut self, stop: StopReason, outcome: Outcome, last: Option<&Attempt>, report: Option<&RetryReport>) {
+        self.progress = Progress::Over;
         let last = last.map(|attempt| &attempt.facts);
         self.watched.ended(&End { stop, outcome, last, started: self.started, report });
     }
 
-    fn fill(&self, report: &RetryReport) {
+    pub(super) fn fill(&self, report: &RetryReport) {
         if let Some(slot) = &self.plan.slot {
             slot.fill(report.clone());
         }

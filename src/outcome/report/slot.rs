@@ -34,8 +34,9 @@ impl ReportSlot {
         Self::default()
     }
 
-    /// Takes the report out. `None` before the operation has ended, after its future was dropped,
-    /// and after a first `take`.
+    /// Takes the report out. `None` before the operation has ended, and after a first `take`. An
+    /// operation whose future was dropped has ended:
+    /// [`StopReason::Cancelled`](crate::StopReason::Cancelled).
     #[must_use]
     pub fn take(&self) -> Option<RetryReport> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()

@@ -4,6 +4,7 @@ mod attempt_headers;
 mod budget;
 mod cooldown;
 mod deadline;
+mod giving_up;
 mod keys;
 mod loop_hygiene;
 #[cfg(feature = "metrics")]

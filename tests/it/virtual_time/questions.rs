@@ -1,4 +1,5 @@
-//! The question about a write is the right one, fresh and harmless, and counts by when it was asked.
+//! The question about a write is the right one, fresh and harmless, and counts by when it was
+//! asked.
 
 use std::time::Duration;
 
