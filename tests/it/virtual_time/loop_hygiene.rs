@@ -50,7 +50,7 @@ async fn sends_when_dropped_after(
     let sends = peer.sends();
     sleep(LATER).await;
     peer.assert_sends(sends);
-    assert!(slot.take().is_none(), "nothing ended");
+    assert_eq!(slot.take().unwrap().stop(), StopReason::Cancelled);
     sends
 }
 
