@@ -249,7 +249,6 @@ mod tests {
         }
     }
 
-    /// B47.
     #[test]
     fn an_error_of_another_version_is_not_recognised_by_its_words() {
         let refused = Foreign::new("stream error received: refused stream before processing any application logic");

@@ -209,7 +209,6 @@ async fn watched(work: impl AsyncFnOnce(Printed)) -> String {
     all.clone()
 }
 
-/// B93.
 #[tokio::test(start_paused = true)]
 async fn no_fault_of_any_endpoint_prints_a_secret() {
     let all = watched(async |printed| {
@@ -363,7 +362,6 @@ fn telling(fault: Fault) -> Fault {
     fault.with_header("x-any", "S3CRET-any").with_header("location", "/S3CRET?S3CRET").with_body("S3CRET-answer")
 }
 
-/// B93.
 #[tokio::test]
 async fn no_fault_on_the_wire_prints_a_secret() {
     let all = watched(async |printed| {

@@ -307,7 +307,7 @@ impl KeyContract {
     #[must_use]
     pub fn first_sent(&self, at: SystemTime) -> Option<(HeaderName, HeaderValue)> {
         let header = self.first_sent_header.clone()?;
-        let value = HeaderValue::try_from(httpdate::fmt_http_date(sayable(at))).ok()?;
+        let value = HeaderValue::try_from(httpdate::fmt_http_date(representable(at))).ok()?;
         Some((header, value))
     }
 
@@ -344,7 +344,7 @@ const fn put(slot: &mut Option<HeaderName>, header: HeaderName) {
 }
 
 /// The nearest time between 1970 and 9999; `httpdate` panics outside.
-fn sayable(at: SystemTime) -> SystemTime {
+fn representable(at: SystemTime) -> SystemTime {
     const LAST_SECOND: Duration = Duration::from_secs(253_402_300_799); // Fri, 31 Dec 9999 23:59:59 GMT
     let since_epoch = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     UNIX_EPOCH.checked_add(since_epoch.min(LAST_SECOND)).unwrap_or(UNIX_EPOCH)

@@ -87,7 +87,7 @@ prop_compose! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))), ..ProptestConfig::default() })]
 
-    /// B04: one limit for every kind of pause.
+    /// One limit for every kind of pause.
     #[test]
     fn a_pause_is_never_below_the_hint_and_never_past_the_limit(policy in any_policy(), situation in any_situation()) {
         let pause = match policy.decide(&situation) {
@@ -165,7 +165,6 @@ proptest! {
     }
 }
 
-/// B66.
 #[test]
 fn the_exact_schedule_without_jitter_is_the_published_one() {
     let seconds = Duration::from_secs;
@@ -185,7 +184,7 @@ fn the_exact_schedule_without_jitter_is_the_published_one() {
     assert_eq!([1, 2, 3, 4, 5].map(|resend| article.pause(resend, Draw::HALF).as_millis()), [100, 200, 400, 800, 800]);
 }
 
-/// B62: there is no factor that could be wrong.
+/// There is no factor that could be wrong.
 #[test]
 fn extremes_neither_overflow_nor_wrap_to_zero() {
     for first in [Duration::from_nanos(1), Duration::from_secs(1), Duration::MAX] {
@@ -198,7 +197,6 @@ fn extremes_neither_overflow_nor_wrap_to_zero() {
     assert_eq!(Backoff::doubling(Duration::from_secs(1), Duration::MAX).bound(0), Duration::from_secs(1));
 }
 
-/// B63.
 #[test]
 fn jitter_leaves_no_pile_at_the_cap_nor_anywhere_else() {
     let cap = Duration::from_secs(20);

@@ -95,7 +95,6 @@ fn a_share_is_exact_where_tower_rounds_it_up() {
     }
 }
 
-/// B68.
 #[test]
 fn every_share_grants_what_it_says() {
     for percent in [10, 20, 30, 60, 90, 150_u16] {

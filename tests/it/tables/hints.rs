@@ -161,7 +161,6 @@ fn a_malformed_wait_is_unreadable_and_never_zero() {
     assert_eq!(Hint::parse(&headers, at(1_700_000_000)), unreadable());
 }
 
-/// B12.
 #[test]
 fn a_fraction_of_a_second_is_waited_out() {
     assert_eq!(now_after("1.5"), Some(Ok(Duration::from_millis(1500))));

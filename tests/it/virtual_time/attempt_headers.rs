@@ -44,7 +44,6 @@ async fn every_attempt_tells_its_number_and_only_the_newest() {
     assert!(peer.requests().iter().all(|request| request.headers().get_all(NUMBER).iter().count() == 1));
 }
 
-/// B59.
 #[tokio::test(start_paused = true)]
 async fn the_time_left_falls_with_the_clock_and_even_without_it() {
     let paused = telling(steady().with_deadline(seconds(2)), TimeLeftFormat::Milliseconds);

@@ -42,7 +42,6 @@ async fn sends(peer: &Scripted, request: RequestBuilder) -> (usize, StopReason) 
 
 // ===== outages =====
 
-/// B70.
 #[tokio::test(start_paused = true)]
 async fn a_dead_peer_gets_a_fifth_more_from_operations_in_sequence() {
     for (failure, operations) in [(Step::status(500), OPERATIONS), (Step::status(503), 500), (Step::fails(), 60), (Step::refused(), 60)] {
@@ -56,7 +55,7 @@ async fn a_dead_peer_gets_a_fifth_more_from_operations_in_sequence() {
     }
 }
 
-/// B70, B74: 500 callers do not add up to more than one.
+/// 500 callers do not add up to more than one.
 #[tokio::test(start_paused = true)]
 async fn a_crowd_of_tasks_keeps_to_the_same_bound_however_many_fail() {
     for percent in [100, 50, 30, 10] {
@@ -161,7 +160,6 @@ async fn an_operation_whose_key_lapses_during_the_pause_gives_the_token_back() {
 
 // ===== recovery =====
 
-/// B69.
 #[tokio::test(start_paused = true)]
 async fn a_drained_budget_comes_back_with_time_and_with_operations() {
     async fn drain(client: &ClientWithMiddleware) {
@@ -187,7 +185,6 @@ async fn a_drained_budget_comes_back_with_time_and_with_operations() {
     assert_eq!(sends(&peer, sick.get(URL)).await, (3, StopReason::AttemptsSpent), "after a thousand successes");
 }
 
-/// B69.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_sends_once_a_minute_may_always_resend() {
     let peer = Scripted::answering(500);
@@ -270,7 +267,6 @@ async fn an_adaptive_budget_closes_in_an_outage_and_opens_when_it_is_over() {
 
 // ===== threads =====
 
-/// B74.
 #[tokio::test(flavor = "multi_thread", worker_threads = 64)]
 async fn threads_that_spend_at_once_spend_what_was_earned_and_no_more() {
     const TASKS: usize = 64;

@@ -47,7 +47,7 @@ async fn a_factory_that_takes_all_the_time_left_leads_to_no_send() {
 
 // ===== attempts =====
 
-/// B50: the limit is never given anew.
+/// The limit is never given anew.
 #[tokio::test(start_paused = true)]
 async fn each_attempt_gets_the_shorter_of_its_limit_and_the_time_left() {
     let peer = Scripted::new([Step::hangs()]);
@@ -59,7 +59,7 @@ async fn each_attempt_gets_the_shorter_of_its_limit_and_the_time_left() {
     peer.assert_sends(3);
 }
 
-/// B52, B55: the deadline does cut an attempt in flight, and the error names the limit.
+/// The deadline does cut an attempt in flight, and the error names the limit.
 #[tokio::test(start_paused = true)]
 async fn the_last_attempt_is_cut_at_the_deadline() {
     for (step, attempts) in [(Step::hangs(), 1), (Step::ok("late").after(seconds(3)), 1), (Step::hangs_connecting(), 1)] {
@@ -115,7 +115,7 @@ async fn the_first_attempt_goes_out_whenever_any_time_is_left() {
 
 // ===== hints =====
 
-/// B03, B05, B06: neither slept through nor shortened.
+/// Neither slept through nor shortened.
 #[tokio::test(start_paused = true)]
 async fn a_hint_longer_than_the_time_left_returns_at_once_with_the_answer_and_the_hint() {
     for (hint, wait) in
@@ -143,7 +143,7 @@ async fn without_a_deadline_a_hint_longer_than_the_window_returns_at_once() {
     assert_eq!((ended.status(), ended.took, ended.report.stop()), (503, Duration::ZERO, StopReason::WindowClosed));
 }
 
-/// B02: the article's policy has no window, and a timer holds some thirty years.
+/// The article's policy has no window, and a timer holds some thirty years.
 #[tokio::test(start_paused = true)]
 async fn a_hint_that_no_timer_can_hold_stops_instead_of_hurrying() {
     for hint in ["950000000", "10000000000", "9223372036", "9223372037", "18446744073709551615", "18446744073709551616"] {
@@ -169,7 +169,6 @@ async fn a_hint_that_fits_is_waited_for_in_full_and_spread_only_upwards() {
     }
 }
 
-/// B10.
 #[tokio::test(start_paused = true)]
 async fn an_unreadable_hint_stops_or_falls_back_on_the_backoff_and_never_hurries() {
     for hint in ["soon", "1m0s", "", "-5", "+5", "0x10", "1e3", "NaN", "120junk"] {
@@ -186,7 +185,7 @@ async fn an_unreadable_hint_stops_or_falls_back_on_the_backoff_and_never_hurries
     }
 }
 
-/// B09, B13, B18: the three date forms against the server's own clock.
+/// The three date forms against the server's own clock.
 #[tokio::test(start_paused = true)]
 async fn a_date_is_a_wait_by_the_servers_own_clock() {
     for date in ["Sun, 06 Nov 1994 08:49:47 GMT", "Sunday, 06-Nov-94 08:49:47 GMT", "Sun Nov  6 08:49:47 1994"] {
@@ -201,7 +200,7 @@ async fn a_date_is_a_wait_by_the_servers_own_clock() {
     }
 }
 
-/// B08: a date in the past asks for nothing; the backoff is kept.
+/// A date in the past asks for nothing; the backoff is kept.
 #[tokio::test(start_paused = true)]
 async fn a_hint_of_nothing_leaves_the_backoff() {
     for hint in ["0", "0.0", "Sun, 06 Nov 1994 08:49:37 GMT"] {
@@ -213,7 +212,6 @@ async fn a_hint_of_nothing_leaves_the_backoff() {
 
 // ===== pauses =====
 
-/// B66.
 #[tokio::test(start_paused = true)]
 async fn backoff_doubles_up_to_its_cap() {
     let backoff = Backoff::doubling(millis(100), millis(800)).with_jitter(Jitter::None);
@@ -324,7 +322,6 @@ async fn with_a_deadline_the_window_does_not_count() {
 
 // ===== the body =====
 
-/// B61.
 #[tokio::test(start_paused = true)]
 async fn the_body_of_the_final_answer_stands_under_the_deadline() {
     let peer = Scripted::new([Step::status(503), Step::status(200).with_stalled_body("begin")]);
@@ -370,7 +367,7 @@ async fn a_body_read_inside_the_attempt_stands_under_its_limit_and_is_asked_for_
 
 // ===== the client's own clocks =====
 
-/// B56: a timeout of reqwest is a failed attempt like any other.
+/// A timeout of reqwest is a failed attempt like any other.
 #[tokio::test(start_paused = true)]
 async fn a_timeout_of_the_client_itself_is_resent_within_the_deadline() {
     let peer = Scripted::new([Step::times_out().after(seconds(1)), Step::ok("done")]);
@@ -403,7 +400,7 @@ async fn the_callers_own_timeout_of_a_request_stays_on_every_attempt() {
 
 // ===== outside =====
 
-/// B57: on the monotonic clock; `tests/layering.rs` names the only two places that read the other
+/// On the monotonic clock; `tests/layering` names the only three places that read the other
 /// one.
 #[tokio::test(start_paused = true)]
 async fn the_deadline_is_fixed_before_the_first_attempt_and_counts_what_was_waited_before() {
@@ -448,7 +445,6 @@ fn any_step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// B52.
     #[test]
     fn no_operation_outlives_its_deadline_and_no_resend_comes_before_its_hint(
         steps in prop::collection::vec(any_step(), 1..8),

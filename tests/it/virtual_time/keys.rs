@@ -61,7 +61,7 @@ fn misuse(ended: &Ended) -> &Misuse {
 
 // ===== one operation, one key =====
 
-/// B34, B25: byte for byte, whatever made the resend necessary.
+/// Byte for byte, whatever made the resend necessary.
 #[tokio::test(start_paused = true)]
 async fn every_attempt_carries_the_same_key_and_the_same_body_whatever_the_trigger() {
     let triggers = [
@@ -167,7 +167,6 @@ async fn where_the_caller_must_bring_a_key_none_is_made() {
     peer.assert_sends(2);
 }
 
-/// B38.
 #[tokio::test(start_paused = true)]
 async fn a_malformed_key_is_refused_before_anything_is_sent() {
     let long = "k".repeat(256);
@@ -219,7 +218,6 @@ async fn a_key_of_another_length_than_the_contract_allows_is_refused() {
 
 // ===== what the server says about the key =====
 
-/// B36.
 #[tokio::test(start_paused = true)]
 async fn a_key_in_progress_is_waited_for_and_asked_again_with_the_same_key() {
     let peer = Scripted::new([Step::fails(), Step::status(409), Step::status(409).with_header("retry-after", "2"), Step::status(201)]);
@@ -256,7 +254,6 @@ async fn a_409_without_a_contract_that_speaks_of_it_is_an_answer() {
     }
 }
 
-/// B37.
 #[tokio::test(start_paused = true)]
 async fn a_key_for_other_content_is_final_untouched_and_no_reason_for_a_new_key() {
     for (contract, status) in
@@ -459,7 +456,7 @@ async fn the_time_of_the_first_send_is_the_same_on_every_attempt() {
 
 // ===== who sees the key =====
 
-/// B83: a signer inside sees final headers on every attempt, and nothing of what it adds outlives
+/// A signer inside sees final headers on every attempt, and nothing of what it adds outlives
 /// the attempt.
 #[tokio::test(start_paused = true)]
 async fn a_signer_runs_once_per_attempt_and_sees_the_key() {
@@ -483,7 +480,7 @@ async fn a_signer_runs_once_per_attempt_and_sees_the_key() {
     assert_eq!(nonces, ["1", "2", "3"]);
 }
 
-/// B35: what goes out again was captured at the top.
+/// What goes out again was captured at the top.
 #[tokio::test(start_paused = true)]
 async fn an_inner_middleware_that_rewrites_an_attempt_changes_neither_key_nor_body_of_the_next() {
     struct Rewrites;

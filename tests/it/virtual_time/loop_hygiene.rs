@@ -132,7 +132,6 @@ async fn wherever_a_request_is_dropped_nothing_follows() {
 
 // ===== layers =====
 
-/// B73, M9.
 #[tokio::test(start_paused = true)]
 async fn plugins_in_one_stack_do_not_multiply() {
     for step in [Step::status(503), Step::fails(), Step::refused(), Step::times_out()] {
@@ -209,7 +208,6 @@ fn stream_of(bytes: &'static str) -> Body {
     Body::wrap_stream(stream::iter([Ok::<_, io::Error>(bytes)]))
 }
 
-/// B76.
 #[tokio::test(start_paused = true)]
 async fn a_streamed_body_is_sent_once_as_without_the_plugin() {
     for endpoint in
@@ -285,7 +283,6 @@ async fn a_factory_of_requests_supplies_a_body_and_the_headers_that_describe_it(
     peer.assert_writes(3);
 }
 
-/// B75.
 #[tokio::test(start_paused = true)]
 async fn every_attempt_sends_every_byte() {
     let body: Vec<u8> = (0..1_000_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
@@ -348,7 +345,6 @@ async fn no_copy_is_made_that_nobody_can_need() {
 
 // ===== statuses =====
 
-/// B88, M4.
 #[tokio::test(start_paused = true)]
 async fn a_status_that_will_not_heal_is_final() {
     for status in [200, 204, 301, 304, 400, 401, 403, 404, 409, 410, 412, 421, 422, 423, 501, 505, 506, 507, 508, 510, 511, 520, 599] {
@@ -362,7 +358,7 @@ async fn a_status_that_will_not_heal_is_final() {
     }
 }
 
-/// B19: a hint says when, never whether.
+/// A hint says when, never whether.
 #[tokio::test(start_paused = true)]
 async fn a_hint_makes_no_status_resendable() {
     for status in [200, 201, 202, 301, 304, 404, 501] {
@@ -377,7 +373,7 @@ async fn a_hint_makes_no_status_resendable() {
     }
 }
 
-/// B89; RFC 8470 §5.2.
+/// RFC 8470 §5.2.
 #[tokio::test(start_paused = true)]
 async fn too_early_proves_that_nothing_was_done_and_is_repeated_once() {
     // What is proven of a read is not watched: it may be sent again in any case.
@@ -488,7 +484,7 @@ async fn an_endpoints_verdict_beats_the_policys_statuses_and_no_verdict_leaves_t
     }
 }
 
-/// B14: a wish of the server is no protection.
+/// A wish of the server is no protection.
 #[tokio::test(start_paused = true)]
 async fn no_verdict_protects_an_unprotected_write() {
     for status in [200, 409, 500, 503] {
@@ -504,7 +500,7 @@ async fn no_verdict_protects_an_unprotected_write() {
     }
 }
 
-/// B20: 403 with an exhausted quota is throttling; a plain 403 is not; a lost connection is still
+/// 403 with an exhausted quota is throttling; a plain 403 is not; a lost connection is still
 /// resent.
 #[tokio::test(start_paused = true)]
 async fn a_verdict_may_depend_on_headers() {
@@ -525,7 +521,7 @@ async fn a_verdict_may_depend_on_headers() {
     }
 }
 
-/// B84: and the caller still gets the whole body.
+/// And the caller still gets the whole body.
 #[tokio::test(start_paused = true)]
 async fn a_verdict_may_depend_on_a_body_that_was_read_inside_the_attempt() {
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -549,7 +545,6 @@ async fn a_verdict_may_depend_on_a_body_that_was_read_inside_the_attempt() {
 
 // ===== failures =====
 
-/// B85, B28.
 #[tokio::test(start_paused = true)]
 async fn what_passes_by_itself_is_sent_again_and_what_does_not_is_not() {
     for (step, cause) in [(Step::fails(), Cause::PeerClosed), (Step::refused(), Cause::Connect)] {
@@ -609,7 +604,7 @@ async fn an_answer_that_was_made_an_error_inside_is_still_an_answer() {
 
 // ===== the budget =====
 
-/// B70: through the public builder, with its defaults.
+/// Through the public builder, with its defaults.
 #[tokio::test(start_paused = true)]
 async fn in_an_outage_resends_stay_within_the_share_and_the_reserve() {
     const OPERATIONS: usize = 2_000;

@@ -42,7 +42,6 @@ async fn time_given(retry: SafeRetry, request: impl FnOnce(&ClientWithMiddleware
 
 // ===== endpoint =====
 
-/// B42.
 #[tokio::test(start_paused = true)]
 async fn an_endpoint_on_the_request_beats_the_default_write_and_the_method() {
     let retry = steady().with_default_write(Endpoint::idempotent_write());
@@ -69,7 +68,6 @@ async fn the_default_write_leaves_reads_and_idempotent_writes_to_their_method() 
     }
 }
 
-/// B24.
 #[tokio::test(start_paused = true)]
 async fn the_method_speaks_where_nothing_else_does_and_unknown_ones_are_unprotected() {
     for (method, wanted) in [("GET", 3), ("HEAD", 3), ("OPTIONS", 3), ("TRACE", 3), ("PUT", 3), ("DELETE", 3)] {
@@ -157,7 +155,6 @@ async fn a_policy_of_the_default_write_beats_the_clients() {
     assert_eq!(sends(retry, |client| client.post(URL)).await, 4);
 }
 
-/// B40.
 #[tokio::test(start_paused = true)]
 async fn one_attempt_is_one_attempt_whatever_happens() {
     for total in [0, 1] {
@@ -333,7 +330,7 @@ async fn a_key_without_a_contract_is_misuse_whoever_is_left_alone() {
     }
 }
 
-/// B38: a header alone is no contract.
+/// A header alone is no contract.
 #[tokio::test(start_paused = true)]
 async fn the_presence_of_a_key_header_protects_nothing() {
     let peer = Scripted::new([Step::fails()]);
@@ -342,7 +339,6 @@ async fn the_presence_of_a_key_header_protects_nothing() {
     assert_eq!(ended.report.stop(), StopReason::MayHaveHappened);
 }
 
-/// B67.
 #[tokio::test(start_paused = true)]
 async fn requests_minutes_apart_on_one_client_have_deadlines_of_their_own() {
     let peer = Scripted::new([Step::status(503), Step::ok("first"), Step::status(503), Step::ok("second")]);

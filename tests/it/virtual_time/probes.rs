@@ -36,7 +36,7 @@ fn assert_unknown(ended: &Ended) {
 
 // ===== what the verdicts lead to =====
 
-/// B29: 500, "operation timed out": it may have been applied.
+/// 500, "operation timed out": it may have been applied.
 #[tokio::test(start_paused = true)]
 async fn an_operation_that_was_applied_is_answered_by_its_probe_and_not_sent_again() {
     for step in [Step::fails(), Step::status(500).with_body("OperationTimedOut"), Step::status(503), Step::times_out()] {

@@ -11,7 +11,6 @@ use tokio::time::{Duration, Instant, sleep};
 
 use crate::support::scripted::{LATER, URL, client, end, hasty, millis, seconds, steady};
 
-/// B01.
 #[tokio::test(start_paused = true)]
 async fn a_429_is_followed_by_the_wait_that_retry_after_asks_for() {
     let draws = [Draws::constant(Draw::LEAST), Draws::constant(Draw::HALF), Draws::constant(Draw::GREATEST), Draws::seeded(1)];
@@ -62,7 +61,7 @@ async fn a_hint_that_a_thousand_clients_were_given_does_not_synchronise_them() {
     assert!(tenths.iter().all(|share| (50..=150).contains(share)), "{tenths:?}");
 }
 
-/// B22, B23, B25. Whoever's clock it was: the plugin's attempt limit, its deadline, or the client's
+/// Whoever's clock it was: the plugin's attempt limit, its deadline, or the client's
 /// own timeout.
 #[tokio::test(start_paused = true)]
 async fn a_timed_out_post_creates_no_duplicate_without_protection() {

@@ -87,7 +87,6 @@ fn marked_writes() -> [fn(&ClientWithMiddleware) -> RequestBuilder; 2] {
 
 // ===== an answer =====
 
-/// B80, E5.
 #[tokio::test(start_paused = true)]
 async fn an_answer_is_handed_back_unread_whatever_its_status_and_its_report_with_it() {
     for status in [500, 503, 504, 429, 408] {
@@ -114,7 +113,7 @@ async fn an_answer_to_a_refused_write_is_handed_back_as_not_processed() {
     assert_eq!(ended.result.unwrap().text().await.unwrap(), "SlowDown");
 }
 
-/// B22, B41: "504" is an answer, and says nothing about the write.
+/// "504" is an answer, and says nothing about the write.
 #[tokio::test(start_paused = true)]
 async fn an_answer_after_which_nobody_knows_is_handed_back_as_unknown() {
     for status in [500, 502, 503, 504, 429, 408] {
@@ -194,7 +193,7 @@ async fn an_answer_that_may_echo_our_own_success_is_flagged_and_not_explained_aw
 
 // ===== a transport error =====
 
-/// E1, E2: with and without resends, all predicates, the URL, and nothing wrapped.
+/// With and without resends, all predicates, the URL, and nothing wrapped.
 #[tokio::test(start_paused = true)]
 async fn the_transports_error_of_what_nothing_marks_or_only_reads_is_unchanged() {
     for request in unmarked_or_read() {
@@ -598,7 +597,7 @@ async fn an_error_names_method_and_origin_and_its_endpoint() {
     assert!(text.contains("POST http://peer.test:80") && text.contains("outcome unknown"), "{text}");
 }
 
-/// E3, M10, M13: also where a middleware outside adds its own words.
+/// Also where a middleware outside adds its own words.
 #[tokio::test(start_paused = true)]
 async fn an_error_is_found_behind_the_context_of_an_outer_middleware() {
     struct Context;
@@ -624,7 +623,6 @@ async fn an_error_is_found_behind_the_context_of_an_outer_middleware() {
     }
 }
 
-/// E6.
 #[test]
 fn an_error_can_go_wherever_errors_go() {
     fn anywhere<E: StdError + Send + Sync + 'static>() {}

@@ -43,7 +43,6 @@ fn dated(step: Step, unix_time: Duration) -> Step {
 
 // ===== vetoes =====
 
-/// B14.
 #[tokio::test(start_paused = true)]
 async fn a_veto_ends_the_operation_with_its_answer() {
     for veto in ["x-should-retry", "stripe-should-retry"] {
@@ -72,7 +71,6 @@ async fn a_veto_is_heard_only_where_it_is_asked_for() {
     assert_eq!((ended.status(), sends), (400, 1));
 }
 
-/// B14.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_says_retry_protects_no_write() {
     for endpoint in [None, Some(Endpoint::unprotected_write())] {
@@ -139,7 +137,6 @@ async fn the_endpoints_own_verdict_beats_the_servers_veto() {
 
 // ===== waits =====
 
-/// B13, B14.
 #[tokio::test(start_paused = true)]
 async fn milliseconds_are_milliseconds_and_go_first_where_they_are_read() {
     let exact = HintSources::STANDARD.with_milliseconds();
@@ -204,7 +201,6 @@ async fn github(steps: impl IntoIterator<Item = Step>) -> (Ended, Scripted) {
     (end(request.with_extension(presets::github(Endpoint::read()))).await, peer)
 }
 
-/// B20.
 #[tokio::test(start_paused = true)]
 async fn a_used_up_quota_of_github_is_waited_for_until_its_reset() {
     for status in [403, 429] {
@@ -218,7 +214,7 @@ async fn a_used_up_quota_of_github_is_waited_for_until_its_reset() {
     }
 }
 
-/// B20: there is no other sign of GitHub's second limit.
+/// There is no other sign of GitHub's second limit.
 #[tokio::test(start_paused = true)]
 async fn a_403_of_github_with_a_wait_is_waited_for_and_the_wait_goes_before_the_reset() {
     let told = Step::status(403).with_header("retry-after", "60").with_header("x-ratelimit-remaining", "57");
@@ -227,7 +223,6 @@ async fn a_403_of_github_with_a_wait_is_waited_for_and_the_wait_goes_before_the_
     peer.assert_pauses([seconds(60)]);
 }
 
-/// B20.
 #[tokio::test(start_paused = true)]
 async fn a_403_of_github_that_asks_for_no_wait_is_never_sent_again() {
     for remaining in [None, Some("57")] {
@@ -247,7 +242,7 @@ async fn a_429_of_github_without_a_wait_is_not_tried_within_the_minute_it_asks_f
     assert_eq!((ended.status(), ended.report.stop(), peer.sends()), (429, StopReason::ServerForbade, 1));
 }
 
-/// B20: one way of retrying does not switch off the others.
+/// One way of retrying does not switch off the others.
 #[tokio::test(start_paused = true)]
 async fn refused_connections_and_broken_gateways_of_github_are_still_tried_again() {
     for step in [Step::refused(), Step::fails(), Step::status(502)] {

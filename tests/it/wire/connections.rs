@@ -41,7 +41,6 @@ fn overload(bytes: usize) -> Fault {
     Fault::status(503).with_body(vec![b'.'; bytes])
 }
 
-/// B79 (a).
 #[tokio::test]
 async fn a_failed_answer_gives_its_connection_to_the_next_attempt() {
     for bytes in [0, KIB, 16 * KIB, 64 * KIB] {
@@ -81,7 +80,6 @@ async fn an_answer_too_long_to_be_drained_gives_its_connection_up() {
     assert_eq!(connections(overload(1024 * KIB).chunked(), PAUSE).await, 4);
 }
 
-/// B79 (b).
 #[tokio::test]
 async fn many_failed_answers_with_bodies_do_no_harm_to_a_shared_connection() {
     const OVERLOADS: usize = 2000;
@@ -96,7 +94,6 @@ async fn many_failed_answers_with_bodies_do_no_harm_to_a_shared_connection() {
     server.assert_connections(1);
 }
 
-/// B79 (c).
 #[tokio::test]
 async fn an_answer_that_never_ends_costs_no_more_than_its_limit() {
     let trickle = Fault::trickle(503, Duration::from_millis(5));
@@ -251,7 +248,7 @@ fn causes(report: &RetryReport) -> Vec<Cause> {
     report.attempts().iter().map(|attempt| attempt.cause()).collect()
 }
 
-/// B48: reqwest cannot be told to leave a connection, so all that is left is to end in time.
+/// Reqwest cannot be told to leave a connection, so all that is left is to end in time.
 #[tokio::test]
 async fn every_attempt_goes_to_the_connection_that_went_silent_and_the_operation_ends_in_time() {
     const LIMIT: Duration = Duration::from_millis(300);
@@ -274,7 +271,7 @@ async fn every_attempt_goes_to_the_connection_that_went_silent_and_the_operation
     relay.server.assert_connections(2);
 }
 
-/// B48: what the README advises.
+/// What the README advises.
 #[tokio::test]
 async fn a_client_that_pings_leaves_the_connection_that_went_silent() {
     // Whether the ping or our limit ends the first attempt.
@@ -289,7 +286,6 @@ async fn a_client_that_pings_leaves_the_connection_that_went_silent() {
     }
 }
 
-/// B48.
 #[tokio::test]
 async fn a_write_on_a_connection_that_went_silent_is_unknown_although_a_ping_ends_it() {
     let relay = Relay::start().await;
@@ -300,7 +296,6 @@ async fn a_write_on_a_connection_that_went_silent_is_unknown_although_a_ping_end
     relay.server.assert_connections(1);
 }
 
-/// B48.
 #[tokio::test]
 async fn a_client_that_pings_while_idle_leaves_a_silent_connection_before_any_request_meets_it() {
     let relay = Relay::start().await;

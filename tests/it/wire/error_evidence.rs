@@ -152,7 +152,6 @@ async fn a_client_timeout_while_connecting_is_proof_where_the_body_is_watched() 
     .await;
 }
 
-/// B87.
 #[tokio::test]
 async fn a_client_timeout_after_the_request_proves_nothing() {
     join_all(Road::ALL.map(|road| async move {
@@ -165,7 +164,6 @@ async fn a_client_timeout_after_the_request_proves_nothing() {
     .await;
 }
 
-/// B27.
 #[tokio::test]
 async fn a_connection_that_ends_after_the_request_proves_nothing() {
     for road in Road::ALL {

@@ -275,7 +275,6 @@ fn http2() -> ClientBuilder {
     plain().http2_prior_knowledge()
 }
 
-/// B43.
 #[tokio::test]
 async fn a_refused_stream_lets_an_unprotected_write_go_out_again() {
     for road in [Road::Paved, Road::PavedFollowing, Road::Witnessed] {
@@ -286,7 +285,6 @@ async fn a_refused_stream_lets_an_unprotected_write_go_out_again() {
     }
 }
 
-/// B45.
 #[tokio::test]
 async fn a_write_that_is_always_refused_is_sent_as_often_as_the_policy_says() {
     for (road, attempts) in PAVED.into_iter().flat_map(|road| [1, 2, 3].map(|attempts| (road, attempts))) {
@@ -369,7 +367,6 @@ async fn closing_idle(road: Road, then: Fault) -> (FaultServer, ClientWithMiddle
     (server, client)
 }
 
-/// B26.
 #[tokio::test]
 async fn a_stale_connection_costs_a_read_nothing() {
     for road in Road::ALL {
@@ -382,7 +379,6 @@ async fn a_stale_connection_costs_a_read_nothing() {
     }
 }
 
-/// B26.
 #[tokio::test]
 async fn a_write_lost_on_a_stale_connection_is_unknown_and_sent_once() {
     for road in Road::ALL {
@@ -397,7 +393,6 @@ async fn a_write_lost_on_a_stale_connection_is_unknown_and_sent_once() {
     }
 }
 
-/// B26.
 #[tokio::test]
 async fn a_keyed_write_lost_on_a_stale_connection_is_recovered_under_its_key() {
     for road in Road::ALL {
