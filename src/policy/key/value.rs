@@ -33,10 +33,12 @@ pub struct IdempotencyKey {
 }
 
 impl IdempotencyKey {
-    /// Checks a key that comes from elsewhere: 1 to 255 visible ASCII characters (`!` to `~`).
+    /// Checks a key that comes from elsewhere: 1 to 255 printable ASCII characters, as an
+    /// [RFC 9651] String may hold them, of which neither the first nor the last is a space: blanks
+    /// at the ends of a bare key do not survive the wire. Nor may it hold a comma with a space behind
+    /// it, as two keys have that a proxy merged.
     ///
-    /// A space is refused although an RFC 9651 String may hold one: a bare key with spaces at its
-    /// ends does not survive the wire.
+    /// [RFC 9651]: https://www.rfc-editor.org/rfc/rfc9651#section-3.3.3
     ///
     /// # Errors
     /// [`InvalidKey`] says which rule is broken, and never repeats the key.
@@ -44,8 +46,12 @@ impl IdempotencyKey {
         if !defaults::KEY_LENGTH.contains(&text.len()) {
             return Err(InvalidKey(Flaw::Length(defaults::KEY_LENGTH)));
         }
-        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let printable = text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
+        if !printable || text.starts_with(' ') || text.ends_with(' ') {
             return Err(InvalidKey(Flaw::Character));
+        }
+        if text.contains(", ") {
+            return Err(InvalidKey(Flaw::Several));
         }
         Ok(Self { text: text.into(), first_use: None })
     }
@@ -116,7 +122,7 @@ impl fmt::Display for InvalidKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Flaw::Length(allowed) => write!(f, "the idempotency key does not have {} to {} characters", allowed.start(), allowed.end()),
-            Flaw::Character => f.write_str("the idempotency key has a character that is not visible ASCII"),
+            Flaw::Character => f.write_str("the idempotency key has a character that is not printable ASCII, or a blank at an end"),
             Flaw::NotAString => f.write_str("the idempotency key is not a quoted string as in RFC 9651"),
             Flaw::Several => f.write_str("the request has more than one idempotency key"),
         }
