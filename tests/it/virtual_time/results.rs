@@ -547,7 +547,7 @@ async fn wrong_use_is_told_before_anything_is_sent_and_leaves_a_report_without_a
     let wrong: Vec<Build> = vec![
         Box::new(move |client| client.post(SECRETS).with_extension(Endpoint::keyed_write(must.clone()))),
         Box::new(|client| {
-            client.post(SECRETS).header("idempotency-key", "SECRET key").with_extension(Endpoint::keyed_write(KeyContract::STRIPE))
+            client.post(SECRETS).header("idempotency-key", "SECRET key ").with_extension(Endpoint::keyed_write(KeyContract::STRIPE))
         }),
         Box::new(|client| {
             let twice = client.post(SECRETS).header("idempotency-key", "SECRET-1").header("idempotency-key", "SECRET-2");
