@@ -123,16 +123,20 @@ impl Run<'_> {
     /// and else not at all.
     pub(super) async fn last_look(&mut self, attempt: &Attempt, supply: &Supply) -> Look {
         let until = self.last_look_until();
-        let wait = match self.asked_wait(attempt) {
+        let mut from = attempt.waits_from;
+        let mut wait = match self.asked_wait(attempt) {
             Some(Ok(wait)) => wait,
             Some(Err(_)) => return Look::Undecided,
             None => Duration::ZERO,
         };
-        let then = attempt.waits_from.checked_add(wait);
-        match (then, until.instant()) {
-            (Some(then), Some(end)) if then < end => sleep_until(then).await,
-            (_, None) if wait.is_zero() => {}
-            (Some(_) | None, Some(_) | None) => return Look::Undecided,
+        // Others may be told a longer wait while this one passes.
+        while !wait.is_zero() {
+            match from.checked_add(wait) {
+                Some(then) if until.instant().is_some_and(|end| then < end) => sleep_until(then).await,
+                Some(_) | None => return Look::Undecided,
+            }
+            from = Instant::now();
+            wait = self.shared_wait(from).map_or(Duration::ZERO, |shared| shared.left);
         }
         self.look(attempt.facts.ended, supply, until).await
     }

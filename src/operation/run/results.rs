@@ -210,6 +210,7 @@ enum Shown {
 /// The error of a request that was used wrongly: nothing was sent, and a report without attempts
 /// says so.
 pub(crate) fn misused(misuse: Misuse, request: &Request, extensions: &Extensions, telemetry: &Telemetry) -> Error {
+    let evidence = misuse.evidence();
     let report = RetryReport::new(Record {
         method: request.method().clone(),
         origin: Origin::of(request.url()),
@@ -218,8 +219,8 @@ pub(crate) fn misused(misuse: Misuse, request: &Request, extensions: &Extensions
         attempts: Vec::new(),
         probes: Vec::new(),
         stop: StopReason::Misused,
-        outcome: Outcome::Unprocessed,
-        evidence: Evidence::Unprocessed,
+        outcome: Outcome::of(&Ending::new(StopReason::Misused, LastAnswer::None, History::Write, evidence)),
+        evidence,
         advice: Vec::new(),
         hint: None,
         key: None,

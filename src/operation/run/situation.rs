@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::Run;
 use crate::{
     operation::attempt::Attempt,
@@ -14,7 +16,7 @@ impl Run<'_> {
     pub(super) fn situation(&self, attempt: &Attempt, supply: &Supply) -> Situation {
         let mut situation = Situation::new(self.effect, attempt.facts.signal, self.evidence);
         situation.hint = self.asked_wait(attempt);
-        situation.told = self.shared_wait(attempt).map_or(Duration::ZERO, |wait| wait.told);
+        situation.told = self.shared_wait(attempt.waits_from).map_or(Duration::ZERO, |wait| wait.told);
         situation.sends = self.sends.saturating_add(self.hidden_sends);
         situation.probes = self.probes;
         situation.earlier_probes = self.earlier_probes;
@@ -32,7 +34,7 @@ impl Run<'_> {
 
     /// The longer of what the server asked of this operation and what it asked of the others.
     pub(super) fn asked_wait(&self, attempt: &Attempt) -> Option<Result<Duration, InvalidHint>> {
-        match (attempt.facts.hint, self.shared_wait(attempt).map(|wait| wait.left)) {
+        match (attempt.facts.hint, self.shared_wait(attempt.waits_from).map(|wait| wait.left)) {
             (Some(Ok(own)), Some(shared)) => Some(Ok(own.max(shared))),
             (None, Some(shared)) => Some(Ok(shared)),
             (Some(Err(unreadable)), _) => Some(Err(unreadable)),
@@ -40,8 +42,8 @@ impl Run<'_> {
         }
     }
 
-    /// What the others of its scope were told.
-    fn shared_wait(&self, attempt: &Attempt) -> Option<SharedWait> {
-        self.plan.cooldown.as_ref()?.wait(HoldsBack::Resends, attempt.waits_from)
+    /// What the others of its scope were told, as it stands then.
+    pub(super) fn shared_wait(&self, then: Instant) -> Option<SharedWait> {
+        self.plan.cooldown.as_ref()?.wait(HoldsBack::Resends, then)
     }
 }

@@ -51,7 +51,7 @@ impl RetryErrorExt for reqwest_middleware::Error {
 
     fn evidence(&self) -> Evidence {
         match self.safe_retry() {
-            Some(RetryError::Misused(_)) => Evidence::Unprocessed,
+            Some(RetryError::Misused(misuse)) => misuse.evidence(),
             Some(error) => error.report().map_or(Evidence::Unknown, RetryReport::evidence),
             None => Evidence::Unknown,
         }

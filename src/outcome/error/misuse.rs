@@ -2,7 +2,7 @@
 
 use std::{error::Error, fmt};
 
-use crate::policy::InvalidKey;
+use crate::policy::{Evidence, InvalidKey};
 
 /// How a request was used wrongly.
 #[non_exhaustive]
@@ -19,13 +19,27 @@ pub enum Misuse {
     /// The key was used before with another request, within its scope and lifetime.
     KeyReused,
     /// The key was first used so long ago that the server may have forgotten it: sending it is a
-    /// new operation.
+    /// new operation. What became of the old one is unknown.
     KeyExpired,
     /// The factory of the request's body, or of the whole request, failed before the first attempt.
     FactoryFailed(Box<dyn Error + Send + Sync>),
 }
 
 impl Misuse {
+    /// What is proven about the operation. Nothing was sent now; but a key that has expired was sent
+    /// before, and then it may have done its work.
+    pub(crate) const fn evidence(&self) -> Evidence {
+        match self {
+            Self::KeyExpired => Evidence::Unknown,
+            Self::MissingKey
+            | Self::InvalidKey(_)
+            | Self::SeveralKeys
+            | Self::KeyWithoutContract
+            | Self::KeyReused
+            | Self::FactoryFailed(_) => Evidence::Unprocessed,
+        }
+    }
+
     pub(super) fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::FactoryFailed(error) => Some(&**error),

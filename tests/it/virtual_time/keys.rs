@@ -12,8 +12,9 @@ use http::{Extensions, HeaderValue, Method};
 use reqwest::{Request, Response};
 use reqwest_middleware::{ClientWithMiddleware, Middleware, Next, RequestBuilder, Result};
 use reqwest_safe_retry::{
-    Cause, Cooldown, Endpoint, HoldsBack, IdempotencyKey, KeyAnswer, KeyContract, KeyFormat, KeyScope, KeySource, Misuse, Outcome,
-    ReplayRequest, ResendReason, RetryError, RetryErrorExt as _, RetryPolicy, RetryReport, SendWitness, StopReason, Verdict, presets,
+    Cause, Cooldown, Endpoint, Evidence, HoldsBack, IdempotencyKey, KeyAnswer, KeyContract, KeyFormat, KeyScope, KeySource, Misuse,
+    Outcome, ReplayRequest, ResendReason, RetryError, RetryErrorExt as _, RetryPolicy, RetryReport, SendWitness, StopReason, Verdict,
+    presets,
     testing::{Recorded, Scripted, Step},
 };
 use tokio::time::{Duration, Instant, sleep};
@@ -430,7 +431,10 @@ async fn an_extension_tells_the_age_of_a_key_in_the_header() {
     let peer = Scripted::answering(201);
     let old = key("order-2041").first_used(SystemTime::now() - DAY);
     let request = post(&client(steady(), &peer), payment()).header("idempotency-key", "order-2041").with_extension(old);
-    assert!(matches!(misuse(&end(request).await), Misuse::KeyExpired));
+    let ended = end(request).await;
+    assert!(matches!(misuse(&ended), Misuse::KeyExpired));
+    let known = (ended.report.outcome(), ended.report.evidence(), ended.error().evidence());
+    assert_eq!(known, (Outcome::Unknown, Evidence::Unknown, Evidence::Unknown), "it was sent before");
 }
 
 // ===== companion header =====

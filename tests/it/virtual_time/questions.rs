@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use reqwest_middleware::ClientBuilder;
 use reqwest_safe_retry::{
-    Cooldown, Draw, Endpoint, Found, Operation, Outcome, ProbeVerdict, ReportSlot, RetryPolicy, RetryReport, SafeRetry, StatusProbe,
-    StatusUrl, StopReason,
+    Cooldown, Draw, Endpoint, Found, Operation, Outcome, ProbeVerdict, ReportSlot, RetryPolicy, RetryReport, SafeRetry, ScopeKey,
+    StatusProbe, StatusUrl, StopReason,
     testing::{Draws, Recorded, Scripted, Step},
 };
 
@@ -135,4 +135,22 @@ async fn a_wait_that_the_status_page_asks_for_is_waited_out() {
     assert_eq!((report.outcome(), methods(&sent)), (Outcome::Reconciled, vec!["POST", "GET", "GET"]));
     assert!(sent[2].arrived() - sent[1].arrived() >= seconds(30), "{report}");
     assert!(report.hint() >= Some(seconds(30)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_last_look_waits_for_what_others_were_told_meanwhile() {
+    let cooldown = Cooldown::new();
+    let retry = SafeRetry::new().with_shared_cooldown(cooldown.clone());
+    let busy = Step::status(503).with_header("retry-after", "1");
+    let endpoint = at_once().with_policy(RetryPolicy::DEFAULT.with_attempts(1));
+    let scripted = Scripted::new([busy, Step::status(200)]);
+    let client = ClientBuilder::new(reqwest::Client::new()).with(retry).with(scripted.clone()).build();
+    let sending = client.post(ORDER).body("{}").with_extension(endpoint).send();
+    let (answer, ()) = tokio::join!(sending, async {
+        tokio::time::sleep(seconds(1) / 2).await;
+        cooldown.note(ScopeKey::origin(&ORDER.parse().unwrap()), tokio::time::Instant::now() + seconds(3));
+    });
+    assert_eq!(answer.unwrap().status(), 200);
+    let [write, question] = &scripted.requests()[..] else { panic!("one write, one question") };
+    assert!(question.arrived() - write.arrived() >= seconds(7) / 2);
 }
