@@ -22,6 +22,7 @@ use crate::{
     policy::{IdempotencyKey, InvalidHint},
     proof::witness,
     request::deadline::Deadline,
+    request::key_fields,
     request::method_override,
     request::origin::Origin,
     response::body,
@@ -229,15 +230,7 @@ fn describes_the_write(name: &HeaderName) -> bool {
         || *name == header::RANGE
         || *name == header::HOST
         || method_override::is_one(name)
-        || carries_a_key(name)
+        || key_fields::is_one(name)
         || name.as_str().starts_with("content-")
         || name.as_str().starts_with("if-")
-}
-
-/// The fields in which well-known APIs take a key, whatever the contract says.
-fn carries_a_key(name: &HeaderName) -> bool {
-    matches!(
-        name.as_str(),
-        "idempotency-key" | "x-idempotency-key" | "paypal-request-id" | "repeatability-request-id" | "repeatability-first-sent"
-    )
 }

@@ -122,7 +122,9 @@ impl Attempt {
 
     async fn answered(&mut self, plan: &Plan<'_>, response: Response, limit: Limit, slot: &SendSlot, too_early: TooEarly) {
         let status = response.status();
-        self.head(plan, status, response.headers(), slot);
+        // An inner middleware may have built the answer anew, without what the server said in it.
+        let seen = slot.answer().map(|head| head.headers);
+        self.head(plan, status, [Some(response.headers()), seen.as_ref()], slot);
         let most = plan.endpoint.as_ref().and_then(Endpoint::most_body);
         let read = match most {
             Some(most) => Box::pin(body::read(response, most, limit.until)).await,
@@ -130,17 +132,17 @@ impl Attempt {
         };
         match read {
             Read::Whole { response, body } => {
-                let facts = facts(plan, status, response.headers(), Some(&body), too_early);
+                let facts = facts(plan, status, [Some(response.headers()), seen.as_ref()], Some(&body), too_early);
                 (self.facts.signal, self.facts.key_answer) = (plan.policy.read(&facts), facts.key_answer);
                 self.held = Held::Response(response);
             }
             Read::TooLong(response) => {
-                let facts = facts(plan, status, response.headers(), None, too_early);
+                let facts = facts(plan, status, [Some(response.headers()), seen.as_ref()], None, too_early);
                 (self.facts.signal, self.facts.key_answer) = (plan.policy.read(&facts), facts.key_answer);
                 self.held = Held::Response(response);
             }
             Read::Lost(lost) => {
-                let facts = facts(plan, status, &lost.head.headers, None, too_early);
+                let facts = facts(plan, status, [Some(&lost.head.headers), seen.as_ref()], None, too_early);
                 (self.facts.signal, self.facts.key_answer) = (plan.policy.read_without_body(&facts), facts.key_answer);
                 self.waits_from = Instant::now();
                 (self.facts.cause, self.held) = match (lost.loss, lost.error) {
@@ -152,8 +154,10 @@ impl Attempt {
     }
 
     /// What the head of an answer says and proves.
-    fn head(&mut self, plan: &Plan<'_>, status: StatusCode, headers: &HeaderMap, slot: &SendSlot) {
-        self.facts.hint = plan.hints.wait(headers, SystemTime::now());
+    fn head(&mut self, plan: &Plan<'_>, status: StatusCode, said: Said<'_>, slot: &SendSlot) {
+        let now = SystemTime::now();
+        let waits = said.into_iter().flatten().filter_map(|headers| plan.hints.wait(headers, now));
+        self.facts.hint = waits.reduce(|longer, wait| Ok(longer?.max(wait?)));
         self.facts.cause = Cause::Status;
         self.facts.status = Some(status);
         let refused = plan.endpoint.as_ref().is_some_and(|endpoint| endpoint.trusts_refusal(status));
@@ -170,8 +174,7 @@ impl Attempt {
     fn failed(&mut self, plan: &Plan<'_>, error: Error, slot: &SendSlot, too_early: TooEarly) {
         self.facts.evidence = unanswered(slot);
         match (&error, slot.answer(), slot.failure()) {
-            (Error::Reqwest(transport), None, _) if transport.status().is_none() => self.broke_off(errors::cause(transport)),
-            (Error::Reqwest(transport), Some(_), _) if transport.status().is_none() => self.broke_off(errors::cause(transport)),
+            (Error::Reqwest(transport), Some(_) | None, _) if !transport.is_status() => self.broke_off(errors::cause(transport)),
             (Error::Reqwest(_) | Error::Middleware(_), Some(head), _) => self.made_an_error(plan, &head, slot, too_early),
             (Error::Reqwest(_) | Error::Middleware(_), None, Some(cause)) => self.broke_off(cause),
             (Error::Reqwest(transport), None, None) => {
@@ -191,9 +194,10 @@ impl Attempt {
 
     /// An inner middleware made an error of this answer. It means what it would have meant.
     fn made_an_error(&mut self, plan: &Plan<'_>, head: &Head, slot: &SendSlot, too_early: TooEarly) {
-        self.head(plan, head.status, &head.headers, slot);
+        let said = [Some(&head.headers), None];
+        self.head(plan, head.status, said, slot);
         (self.facts.signal, self.facts.key_answer) = if head.is_error() {
-            let facts = facts(plan, head.status, &head.headers, None, too_early);
+            let facts = facts(plan, head.status, said, None, too_early);
             (plan.policy.read(&facts), facts.key_answer)
         } else {
             (Signal::Final(head.status), None)
@@ -207,14 +211,18 @@ fn unanswered(slot: &SendSlot) -> Evidence {
     slot.verdict().unwrap_or(Evidence::Unknown)
 }
 
+/// The headers of an answer, as they came up and as the witness saw them.
+type Said<'a> = [Option<&'a HeaderMap>; 2];
+
 /// What there is to know about an answer, for the policy to say what it means.
-fn facts(plan: &Plan<'_>, status: StatusCode, headers: &HeaderMap, body: Option<&[u8]>, too_early: TooEarly) -> AnswerFacts {
-    let endpoint = plan.endpoint.as_ref();
+fn facts(plan: &Plan<'_>, status: StatusCode, said: Said<'_>, body: Option<&[u8]>, too_early: TooEarly) -> AnswerFacts {
+    let (endpoint, said) = (plan.endpoint.as_ref(), || said.into_iter().flatten());
+    let contract = endpoint.and_then(Endpoint::contract);
     AnswerFacts {
         status,
-        key_answer: endpoint.and_then(Endpoint::contract).and_then(|contract| contract.answer(status, headers)),
-        verdict: endpoint.and_then(|endpoint| endpoint.classify(&Answer::new(status, headers, body))),
-        veto: plan.hints.veto(headers),
+        key_answer: contract.and_then(|contract| said().find_map(|headers| contract.answer(status, headers))),
+        verdict: endpoint.and_then(|endpoint| said().next().and_then(|headers| endpoint.classify(&Answer::new(status, headers, body)))),
+        veto: said().filter_map(|headers| plan.hints.veto(headers)).max(),
         too_early,
     }
 }

@@ -7,7 +7,7 @@
 //! major version of hyper, hyper-util or h2 than reqwest's are foreign: nothing is recognised,
 //! everything is unknown, which costs resends and never safety.
 
-use std::{error::Error, io, iter};
+use std::{error::Error, fmt, io, iter};
 
 use hyper_util::client::legacy;
 
@@ -187,6 +187,39 @@ fn cause_of_io(error: &io::Error) -> Cause {
         io::ErrorKind::InvalidData => Cause::Protocol,
         _ => Cause::Transport,
     }
+}
+
+/// Stands for a transport's error that repeats what a peer wrote, in words of our own.
+#[derive(Debug)]
+pub(crate) struct Unquoted {
+    reason: String,
+}
+
+impl Unquoted {
+    /// `None` where the error's own words come from this side.
+    pub(crate) fn of(error: &reqwest::Error) -> Option<Self> {
+        layers(error).find_map(quoted_reason).map(|reason| Self { reason })
+    }
+}
+
+impl fmt::Display for Unquoted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error sending request: the server closes the HTTP/2 connection (GOAWAY): {}", self.reason)
+    }
+}
+
+impl Error for Unquoted {}
+
+/// The reason of a GOAWAY, whose debug data may be anything.
+#[cfg(feature = "http2")]
+fn quoted_reason(error: Source<'_>) -> Option<String> {
+    let error = error.downcast_ref::<h2::Error>().filter(|error| is_go_away(error))?;
+    Some(error.reason().map_or_else(String::new, |reason| reason.to_string()))
+}
+
+#[cfg(not(feature = "http2"))]
+fn quoted_reason(_: Source<'_>) -> Option<String> {
+    None
 }
 
 /// The error and everything below it.

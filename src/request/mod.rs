@@ -4,6 +4,7 @@ pub(crate) mod attempt_headers;
 pub(crate) mod call;
 pub(crate) mod correlation;
 pub(crate) mod deadline;
+pub(crate) mod key_fields;
 pub(crate) mod key_making;
 pub(crate) mod method_override;
 pub(crate) mod origin;

@@ -88,7 +88,7 @@ pub struct H2Fault {
 enum Act {
     Answer(Answer),
     ResetStream(H2Reason),
-    GoAway(Last, H2Reason),
+    GoAway(Last, H2Reason, &'static str),
     Garbage,
     Hang,
     End(Ending),
@@ -197,13 +197,21 @@ impl H2Fault {
     /// Sends a GOAWAY whose last stream is below this one: by definition, this one was not
     /// processed (RFC 9113 §6.8).
     pub fn go_away_below(reason: H2Reason) -> Self {
-        Self::of(Act::GoAway(Last::BelowOurs, reason))
+        Self::of(Act::GoAway(Last::BelowOurs, reason, ""))
     }
 
     /// Sends a GOAWAY that counts this stream as one that may be processed, and closes the
     /// connection (FIN) without an answer.
     pub fn go_away_including(reason: H2Reason) -> Self {
-        Self::of(Act::GoAway(Last::Ours, reason))
+        Self::of(Act::GoAway(Last::Ours, reason, ""))
+    }
+
+    /// Adds debug data to a GOAWAY: words of the server's, which may be anything.
+    pub fn with_debug_data(mut self, data: &'static str) -> Self {
+        if let Act::GoAway(_, _, words) = &mut self.act {
+            *words = data;
+        }
+        self
     }
 
     /// Closes the TCP connection (FIN) without an answer.
@@ -352,13 +360,13 @@ impl Stream {
         match self.fault.act {
             Act::Answer(answer) => return answer.send(self.respond).await,
             Act::ResetStream(reason) => self.respond.send_reset(reason),
-            Act::GoAway(last, reason) => {
+            Act::GoAway(last, reason, words) => {
                 let ours = self.respond.stream_id().as_u32();
                 let (last, ending) = match last {
                     Last::BelowOurs => (ours.saturating_sub(2), None),
                     Last::Ours => (ours, Some(Ending::Fin)),
                 };
-                self.wire.inject(&go_away(last, reason)).await;
+                self.wire.inject(&go_away(last, reason, words)).await;
                 if ending.is_some() {
                     return Ok(ending);
                 }
@@ -415,8 +423,8 @@ fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
     [&head, payload].concat()
 }
 
-fn go_away(last: u32, reason: H2Reason) -> Vec<u8> {
-    frame(GOAWAY, &[last.to_be_bytes(), u32::from(reason).to_be_bytes()].concat())
+fn go_away(last: u32, reason: H2Reason, words: &str) -> Vec<u8> {
+    frame(GOAWAY, &[&last.to_be_bytes(), &u32::from(reason).to_be_bytes(), words.as_bytes()].concat())
 }
 
 // ===== the socket, shared by the protocol and by what goes beside it =====

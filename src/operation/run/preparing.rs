@@ -6,7 +6,9 @@ use super::{Run, cooldown::HeldBack};
 use crate::{
     operation::key::OperationKey,
     operation::supply::{Outgoing, Supply},
+    outcome::advice::Advice,
     outcome::error::Misuse,
+    request::key_fields::carries_a_key,
     shared::cooldown::HoldsBack,
 };
 
@@ -18,6 +20,9 @@ impl Run<'_> {
     pub(super) async fn prepare(&mut self, request: Request) -> Result<(Outgoing, Supply), Unsent> {
         if self.plan.deadline.time_left().is_zero() {
             return Err(Unsent::TimeUp);
+        }
+        if self.plan.is_write && self.plan.endpoint.is_none() && carries_a_key(request.headers()) {
+            self.advise(Advice::KeyWithoutContract);
         }
         if self.plan.cooldown.is_some() {
             Box::pin(self.cool_down(HoldsBack::FirstSendsToo)).await.map_err(Unsent::HeldBack)?;

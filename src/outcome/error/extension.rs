@@ -34,7 +34,7 @@ impl RetryErrorExt for reqwest_middleware::Error {
     }
 
     fn transport_error(&self) -> Option<&reqwest::Error> {
-        find(self)
+        self.safe_retry().and_then(RetryError::transport).or_else(|| find(self))
     }
 
     fn timed_out(&self) -> bool {

@@ -4,7 +4,7 @@ use std::{error::Error, fmt};
 
 use http::StatusCode;
 
-use crate::{outcome::report::RetryReport, policy::IdempotencyKey};
+use crate::{outcome::report::RetryReport, policy::IdempotencyKey, proof::errors::Unquoted};
 
 /// What stands behind a [`RetryError`](super::RetryError): the report, the key, the last status and
 /// the transport's error.
@@ -20,13 +20,18 @@ struct FailureParts {
 /// What an error of ours was made from.
 pub(crate) enum FailureSource {
     Transport(reqwest::Error),
+    /// The same, whose chain would print what a peer wrote, and what is printed instead.
+    Quoting(reqwest::Error, Unquoted),
     Supply(Box<dyn Error + Send + Sync>),
 }
 
 impl Failure {
     pub(crate) fn new(report: RetryReport, key: Option<IdempotencyKey>, status: Option<StatusCode>, source: Option<FailureSource>) -> Self {
         let source = match source {
-            Some(FailureSource::Transport(error)) => Some(FailureSource::Transport(error.without_url())),
+            Some(FailureSource::Transport(error)) => Some(match Unquoted::of(&error) {
+                Some(unquoted) => FailureSource::Quoting(error.without_url(), unquoted),
+                None => FailureSource::Transport(error.without_url()),
+            }),
             other => other,
         };
         Self(Box::new(FailureParts { report, key, status, source }))
@@ -46,9 +51,18 @@ impl Failure {
         self.0.status
     }
 
+    /// The transport's own error, also where the chain shows words of ours instead.
+    pub(super) fn transport(&self) -> Option<&reqwest::Error> {
+        match &self.0.source {
+            Some(FailureSource::Transport(error) | FailureSource::Quoting(error, _)) => Some(error),
+            Some(FailureSource::Supply(_)) | None => None,
+        }
+    }
+
     pub(super) fn source(&self) -> Option<&(dyn Error + 'static)> {
         match &self.0.source {
             Some(FailureSource::Transport(error)) => Some(error),
+            Some(FailureSource::Quoting(_, unquoted)) => Some(unquoted),
             Some(FailureSource::Supply(error)) => Some(&**error),
             None => None,
         }

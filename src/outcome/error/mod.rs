@@ -25,7 +25,9 @@ use crate::{outcome::report::RetryReport, policy::IdempotencyKey};
 /// It travels as `reqwest_middleware::Error::Middleware`; [`RetryError::find`] and
 /// [`RetryErrorExt`] get it out. Where the transport failed, requests that nothing marks, and
 /// marked reads, keep its own `reqwest::Error` instead. No variant prints a URL, header, key or
-/// body; the transport's error is the `source()`, with its URL taken off.
+/// body; the transport's error is the `source()`, with its URL taken off. Where that would print
+/// what a server wrote, the `source()` says in our own words what happened, and
+/// [`RetryErrorExt::transport_error`] reaches the transport's error.
 ///
 /// # Examples
 /// What to do next:
@@ -125,6 +127,10 @@ impl RetryError {
             | Self::BodyLost(failure) => Ok(failure),
             Self::Misused(misuse) => Err(misuse),
         }
+    }
+
+    fn transport(&self) -> Option<&reqwest::Error> {
+        self.failure().and_then(Failure::transport)
     }
 
     fn failure(&self) -> Option<&Failure> {

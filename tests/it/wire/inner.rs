@@ -5,7 +5,7 @@ use http::{Extensions, HeaderValue, StatusCode};
 use reqwest::{Request, Response};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next, Result};
 use reqwest_safe_retry::{
-    Advice, Endpoint, KeyContract, Outcome, ReportSlot, RetryErrorExt as _, RetryReport, SafeRetry, SendWitness, StopReason,
+    Advice, Endpoint, KeyContract, Outcome, ReportSlot, RetryErrorExt as _, RetryReport, SafeRetry, SendWitness, StatusUrl, StopReason,
     testing::{Fault, FaultServer},
 };
 
@@ -225,4 +225,85 @@ async fn two_orders_through_the_same_extensions_have_two_keys() {
     }
     let keys: std::collections::BTreeSet<String> = keys(&server).into_iter().collect();
     assert_eq!(keys.len(), 3);
+}
+
+/// An outer middleware that sends a second order through the same call.
+struct Batch;
+
+#[async_trait::async_trait]
+impl Middleware for Batch {
+    async fn handle(&self, request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
+        let mut second = request.try_clone().unwrap();
+        *second.body_mut() = Some("two teas".into());
+        let again = request.try_clone().unwrap();
+        next.clone().run(request, extensions).await?;
+        next.clone().run(second, extensions).await?;
+        next.run(again, extensions).await
+    }
+}
+
+#[tokio::test]
+async fn another_order_within_a_call_has_a_key_of_its_own() {
+    let server = FaultServer::start([Fault::ok("done")]).await;
+    let client = SafeRetry::new().with_policy(QUICK).client(plain()).redirects_off().with_outside(Batch).build().unwrap();
+    post(&client, &server, Some(Endpoint::keyed_write(KeyContract::STRIPE))).await.0.unwrap();
+    let [first, second, again] = &keys(&server)[..] else { panic!("three sends") };
+    assert!(first != second && first == again);
+}
+
+/// The wait stood in an answer that an inner middleware built anew without it.
+#[tokio::test]
+async fn a_wait_is_kept_although_an_inner_middleware_built_the_answer_anew() {
+    let server = FaultServer::start([Fault::status(503).with_retry_after(86_400), Fault::ok("done")]).await;
+    let (_, report) = post(&paved(Inner(rebuilt)), &server, Some(Endpoint::keyed_write(KeyContract::STRIPE))).await;
+    assert_eq!((report.stop(), report.hint()), (StopReason::WindowClosed, Some(std::time::Duration::from_secs(86_400))));
+    server.assert_writes(1);
+}
+
+#[tokio::test]
+async fn a_key_that_was_written_by_hand_and_no_contract_speaks_of_is_told() {
+    let server = FaultServer::start([Fault::close_after_request()]).await;
+    let client = SafeRetry::new().with_policy(QUICK).client(plain()).redirects_off().build().unwrap();
+    let slot = ReportSlot::new();
+    let request = client.post(server.url("/orders")).header("idempotency-key", "by-hand").body("one coffee");
+    bounded(request.with_extension(slot.clone()).send()).await.unwrap_err();
+    assert_eq!(slot.take().unwrap().advice(), [Advice::KeyWithoutContract]);
+    server.assert_writes(1);
+}
+
+/// A probe's credentials stay at home, and no origin is told where a redirect came from.
+#[tokio::test]
+async fn a_question_follows_no_redirect_to_another_origin_and_sends_no_referer() {
+    let elsewhere = FaultServer::start([Fault::ok("done")]).await;
+    let away = Fault::status(302).with_header("location", elsewhere.url("/status").as_str());
+    let to_itself = Fault::status(302).with_header("location", "/moved");
+    for (answer, outcome) in [(away, Outcome::Unknown), (to_itself, Outcome::Reconciled)] {
+        let server = FaultServer::start([Fault::close_after_request(), answer, Fault::ok("done")]).await;
+        let probe = StatusUrl::by_path("/orders", "/status").unwrap();
+        let client = SafeRetry::new().with_policy(QUICK).client(plain()).build().unwrap();
+        let (_, report) = post(&client, &server, Some(Endpoint::probed_write(probe))).await;
+        assert_eq!(report.outcome(), outcome);
+        assert!(server.requests().iter().all(|request| request.header("referer").is_none()));
+        server.assert_writes(1);
+    }
+    elsewhere.assert_requests(0);
+}
+
+/// What a server writes may be anything, also the key it was sent.
+#[cfg(feature = "testing-h2")]
+#[tokio::test]
+async fn no_error_of_ours_prints_what_a_server_wrote() {
+    use reqwest_safe_retry::testing::{H2Fault, H2Reason};
+
+    let away = H2Fault::go_away_below(H2Reason::ENHANCE_YOUR_CALM).with_debug_data("SECRET");
+    let server = FaultServer::start_h2([away]).await;
+    let client = SafeRetry::new().with_policy(QUICK).client(plain().http2_prior_knowledge()).redirects_off().build().unwrap();
+    let error = post(&client, &server, Some(Endpoint::unprotected_write())).await.0.unwrap_err();
+    let transport = error.transport_error().expect("it is reached all the same");
+    assert!(format!("{transport:?}").contains("SECRET"), "the server's words did arrive");
+    let reqwest_middleware::Error::Middleware(ours) = &error else { panic!("{error}") };
+    let chain: Vec<String> = ours.chain().map(ToString::to_string).collect();
+    let printed = format!("{error} {error:?} {ours:#} {ours:?} {chain:?}");
+    assert!(!printed.contains("SECRET"), "{printed}");
+    assert!(printed.contains("GOAWAY"), "{printed}");
 }
