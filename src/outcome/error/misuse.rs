@@ -26,8 +26,8 @@ pub enum Misuse {
 }
 
 impl Misuse {
-    /// What is proven about the operation. Nothing was sent now; but a key that has expired was sent
-    /// before, and then it may have done its work.
+    /// What is proven about the operation. Nothing was sent now; but a key that has expired was
+    /// sent before, and then it may have done its work.
     pub(crate) const fn evidence(&self) -> Evidence {
         match self {
             Self::KeyExpired => Evidence::Unknown,

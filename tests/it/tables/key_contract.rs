@@ -23,8 +23,8 @@ fn is_key(text: &str) -> bool {
     (1..=255).contains(&text.len()) && printable && text.trim() == text && !text.contains(", ")
 }
 
-/// RFC 9651 accepts some strings that are no keys (empty, with blanks at the ends, longer than 255): those are
-/// refused as keys, and for nothing else.
+/// RFC 9651 accepts some strings that are no keys (empty, with blanks at the ends, longer than
+/// 255): those are refused as keys, and for nothing else.
 #[test]
 fn a_quoted_key_is_read_as_rfc_9651_reads_a_string() {
     for case in sf_strings()["parse"].as_array().unwrap() {
