@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusBuilder;
 use reqwest_safe_retry::{
-    CorrelationId, Deadline, Draw, Endpoint, KeyContract, Operation, ProbeVerdict, ReportSlot, SafeRetry, StatusProbe, async_trait,
+    CorrelationId, Deadline, Endpoint, KeyContract, Operation, ProbeVerdict, ReportSlot, SafeRetry, StatusProbe, async_trait,
+    policy::Draw,
     testing::{Draws, Fault, FaultServer},
 };
 use tracing_subscriber::EnvFilter;

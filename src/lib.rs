@@ -37,9 +37,10 @@
 //!   [`ReportSlot`]: what else a request can carry.
 //! * [`StatusProbe`], [`StatusUrl`]: asking what became of a write. [`RetryBudget`], [`Cooldown`]:
 //!   what is shared, so that no storm starts.
-//! * [`HintSources`], [`AttemptHeaders`]: what servers say besides `Retry-After`, and what they are
-//!   told.
-//! * [`RetryReport`], [`RetryError`], [`RetryErrorExt`], [`Observer`]: what comes out.
+//! * [`hints`], [`AttemptHeaders`]: what servers say besides `Retry-After`, and what they are told.
+//! * [`RetryReport`], [`RetryError`], [`RetryErrorExt`], [`Observer`]: what comes out. [`report`]
+//!   holds what stands in it, [`errors`] what can be wrong with something that is built or read,
+//!   [`audit`] what a catalogue lacks.
 //!
 //! # What it does not do
 //!
@@ -69,7 +70,7 @@
 pub mod policy;
 
 #[cfg(feature = "middleware")]
-mod audit;
+pub mod audit;
 #[cfg(feature = "middleware")]
 mod client;
 #[cfg(feature = "middleware")]
@@ -94,44 +95,62 @@ mod shared;
 pub mod testing;
 
 #[doc(inline)]
-pub use policy::{
-    AdaptiveLimits, Backoff, BodySupply, BudgetLimits, Decision, Draw, Effect, Evidence, Explanation, Hint, HintSpread, IdempotencyKey,
-    InvalidHint, InvalidKey, Jitter, KeyAnswer, KeyContract, KeyFormat, KeyScope, KeySource, Lapsed, Replays, ResendPermit, ResendReason,
-    RetryPolicy, RetryStatuses, Signal, Situation, StopReason, UnreadableHint,
-};
+pub use policy::{BudgetLimits, Effect, Evidence, IdempotencyKey, KeyContract, Outcome, RetryPolicy, StopReason, Verdict};
 
 #[cfg(feature = "middleware")]
 pub use {
-    audit::{Audit, AuditRow, Finding, Gap, Severity},
     client::SafeClientBuilder,
-    contract::catalog::{CatalogError, EndpointCatalog, Row},
+    contract::catalog::{EndpointCatalog, Row},
     contract::endpoint::{Answer, Endpoint},
-    contract::hints::HintSources,
+    contract::hints,
     contract::presets,
     contract::probe::{Operation, ProbeVerdict, StatusProbe},
-    contract::status_url::{InvalidStatusUrl, StatusUrl},
+    contract::status_url::StatusUrl,
     middleware::{SafeRetry, Unmarked},
-    observe::{Decided, Observer},
+    observe::Observer,
     outcome::advice::Advice,
     outcome::error::{Failure, Misuse, RetryError, RetryErrorExt},
-    outcome::report::{AttemptRecord, Found, ProbeRecord, ReportSlot, RetryReport},
-    policy::{Outcome, Verdict, Veto},
-    proof::cause::{Cause, TimeLimit},
+    outcome::report::{ReportSlot, RetryReport},
+    proof::cause::Cause,
     proof::witness::SendWitness,
     request::attempt_headers::{AttemptHeaders, TimeLeftFormat},
-    request::correlation::{CorrelationId, InvalidCorrelationId},
+    request::correlation::CorrelationId,
     request::deadline::Deadline,
-    request::key_making::KeyFingerprint,
-    request::origin::Origin,
     request::replay::{ReplayBody, ReplayRequest},
-    response::body::BodyDeadlineExceeded,
     shared::budget::RetryBudget,
     shared::cooldown::{Cooldown, HoldsBack},
     shared::scope::ScopeKey,
 };
 
-#[cfg(feature = "catalog-files")]
-pub use contract::catalog::InvalidFile;
+/// What stands in a [`RetryReport`] and in what an [`Observer`] is told.
+#[cfg(feature = "middleware")]
+pub mod report {
+    #[doc(inline)]
+    pub use crate::{
+        observe::Decided,
+        outcome::report::{AttemptRecord, Found, ProbeRecord},
+        proof::cause::TimeLimit,
+        request::key_making::KeyFingerprint,
+        request::origin::Origin,
+    };
+}
+
+/// What is wrong with something that was to be built or read: everything but the failure of an
+/// operation, which is a [`RetryError`].
+#[cfg(feature = "middleware")]
+pub mod errors {
+    #[cfg(feature = "catalog-files")]
+    #[doc(inline)]
+    pub use crate::contract::catalog::InvalidFile;
+    #[doc(inline)]
+    pub use crate::{
+        contract::catalog::CatalogError,
+        contract::status_url::InvalidStatusUrl,
+        policy::{InvalidHint, InvalidKey},
+        request::correlation::InvalidCorrelationId,
+        response::body::BodyDeadlineExceeded,
+    };
+}
 
 /// Makes an `async fn` of a trait usable behind `dyn`, as implementations of [`StatusProbe`] need
 /// it: re-exported, so that they need no dependency of their own.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::{HeaderName, Method, StatusCode};
-use reqwest_safe_retry::{Endpoint, InvalidStatusUrl, KeyContract, StatusUrl};
+use reqwest_safe_retry::{Endpoint, KeyContract, StatusUrl, errors::InvalidStatusUrl};
 
 use crate::limits::{BRIEF_PROMISE, LONG_MEMORY, SETTLING};
 

@@ -7,8 +7,8 @@ use anyhow::{Context as _, Result};
 use reqwest::{Certificate, Url, redirect};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
 use reqwest_safe_retry::{
-    AdaptiveLimits, BudgetLimits, Cooldown, Endpoint, EndpointCatalog, HintSources, HoldsBack, RetryBudget, Row, SafeRetry, ScopeKey,
-    SendWitness,
+    BudgetLimits, Cooldown, Endpoint, EndpointCatalog, HoldsBack, RetryBudget, Row, SafeRetry, ScopeKey, SendWitness, hints::HintSources,
+    policy::AdaptiveLimits,
 };
 
 use crate::{class::Class, holds::Holds, journal::Journal, purses::Purse, tap::Tap, upstream::Ports};

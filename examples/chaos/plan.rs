@@ -2,7 +2,10 @@
 
 use std::{fmt, time::Duration};
 
-use reqwest_safe_retry::{Backoff, HintSpread, Jitter, RetryPolicy, UnreadableHint};
+use reqwest_safe_retry::{
+    RetryPolicy,
+    policy::{Backoff, HintSpread, Jitter, UnreadableHint},
+};
 
 use crate::{
     chance::{Chance, Subject},

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reqwest_safe_retry::{Found, Outcome, RetryReport, UnreadableHint};
+use reqwest_safe_retry::{Outcome, RetryReport, policy::UnreadableHint, report::Found};
 
 use crate::{
     asked::Asked,

@@ -7,8 +7,9 @@ use http::HeaderName;
 use reqwest::{Client, StatusCode};
 use reqwest_middleware::ClientWithMiddleware;
 use reqwest_safe_retry::{
-    Backoff, Decided, Decision, Endpoint, Evidence, KeyContract, Observer, Outcome, ResendReason, RetryError, RetryErrorExt as _,
-    RetryPolicy, SafeRetry, StopReason,
+    Endpoint, Evidence, KeyContract, Observer, Outcome, RetryError, RetryErrorExt as _, RetryPolicy, SafeRetry, StopReason,
+    policy::{Backoff, Decision, ResendReason},
+    report::Decided,
 };
 
 use crate::{

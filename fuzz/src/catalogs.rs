@@ -1,6 +1,6 @@
 //! Catalogue files: read or refused, never half of each, and the same in TOML and JSON.
 
-use reqwest_safe_retry::{CatalogError, EndpointCatalog};
+use reqwest_safe_retry::{EndpointCatalog, errors::CatalogError};
 
 /// Input: a file, tried as TOML and as JSON.
 pub fn check(data: &[u8]) {

@@ -6,7 +6,7 @@ use std::cell::OnceCell;
 use http::{Extensions, Method};
 use reqwest::{Request, Response, Url};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next, Result};
-use reqwest_safe_retry::{CatalogError, Endpoint, EndpointCatalog, ReportSlot, Row, SafeRetry, StatusUrl};
+use reqwest_safe_retry::{Endpoint, EndpointCatalog, ReportSlot, Row, SafeRetry, StatusUrl, errors::CatalogError};
 use tokio::runtime::{Builder, Runtime};
 
 const ORIGIN: &str = "http://api.example";

@@ -4,8 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, header::AGE};
 use reqwest_safe_retry::{
-    HintSources,
-    policy::{Hint, InvalidHint, Veto},
+    hints::HintSources,
+    policy::{Hint, InvalidHint, ServerAdvice},
 };
 
 use super::lines;
@@ -27,7 +27,7 @@ pub fn check(data: &[u8]) {
     let headers = lines::headers(data);
     let received = lines::received(&headers);
     assert_eq!(HintSources::STANDARD.wait(&headers, received), Hint::parse(&headers, received));
-    assert_eq!(HintSources::STANDARD.veto(&headers), None);
+    assert_eq!(HintSources::STANDARD.advice(&headers), None);
     each_in_its_turn(&headers, received);
     a_stored_answer_says_nothing_of_quotas(&headers, received);
     forbidding_goes_before_allowing(&headers);
@@ -60,10 +60,10 @@ fn a_stored_answer_says_nothing_of_quotas(headers: &HeaderMap, received: SystemT
 
 fn forbidding_goes_before_allowing(headers: &HeaderMap) {
     let sources = HintSources::ALL;
-    let all = sources.veto(headers);
+    let all = sources.advice(headers);
     for field in VETOES {
-        assert!(sources.veto(&lines::without(headers, &[field])) <= all, "a field less forbids more: {headers:?}");
+        assert!(sources.advice(&lines::without(headers, &[field])) <= all, "a field less forbids more: {headers:?}");
     }
     let said = |word: &[u8]| VETOES.iter().flat_map(|field| headers.get_all(*field)).any(|line| line.as_bytes().trim_ascii() == word);
-    assert_eq!(all == Some(Veto::Forbid), said(b"false"), "{headers:?}");
+    assert_eq!(all == Some(ServerAdvice::Forbid), said(b"false"), "{headers:?}");
 }

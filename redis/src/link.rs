@@ -12,7 +12,10 @@ use std::{
 };
 
 use redis::Client;
-use reqwest_safe_retry::{Backoff, Cooldown, Draw, Jitter};
+use reqwest_safe_retry::{
+    Cooldown,
+    policy::{Backoff, Draw, Jitter},
+};
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep, sleep_until},

@@ -44,7 +44,7 @@ impl EndpointCatalog {
 /// # Examples
 /// A test that keeps a catalogue complete:
 /// ```
-/// # use reqwest_safe_retry::{CatalogError, Endpoint, EndpointCatalog, KeyContract, Row};
+/// # use reqwest_safe_retry::{Endpoint, EndpointCatalog, KeyContract, Row, errors::CatalogError};
 /// # use std::time::Duration;
 /// # fn our_catalog() -> Result<EndpointCatalog, CatalogError> {
 /// #     let pay = Endpoint::keyed_write(KeyContract::STRIPE).owned_by("payments");

@@ -10,7 +10,7 @@ use http::{HeaderMap, header::AGE};
 
 use crate::{
     contract::rate_limit,
-    policy::{Hint, InvalidHint, SECOND, Veto, decimal, longest_of, server_time},
+    policy::{Hint, InvalidHint, SECOND, ServerAdvice, decimal, longest_of, server_time},
 };
 
 /// Which fields of an answer are read as a wait or a veto. `Copy`, `const`.
@@ -21,7 +21,7 @@ use crate::{
 ///
 /// # Examples
 /// ```
-/// use reqwest_safe_retry::HintSources;
+/// use reqwest_safe_retry::hints::HintSources;
 /// use std::time::{Duration, SystemTime};
 ///
 /// const OPENAI: HintSources = HintSources::STANDARD.with_milliseconds().with_vetoes();
@@ -48,7 +48,7 @@ impl HintSources {
     const MILLISECONDS: u8 = 1;
     const RATE_LIMIT: u8 = 1 << 1;
     const RATE_LIMIT_RESET: u8 = 1 << 2;
-    const VETOES: u8 = 1 << 3;
+    const ADVICE: u8 = 1 << 3;
 
     /// Reads `retry-after-ms` (OpenAI, Azure), `x-ms-retry-after-ms` (Azure) and
     /// `x-amz-retry-after` (AWS) too: milliseconds, which may have a fraction. They are exacter
@@ -73,9 +73,10 @@ impl HintSources {
         self.with(Self::RATE_LIMIT_RESET)
     }
 
-    /// Reads `x-should-retry` (OpenAI, Anthropic) and `Stripe-Should-Retry` too: see [`Veto`].
+    /// Reads `x-should-retry` (OpenAI, Anthropic) and `Stripe-Should-Retry` too: see
+    /// [`ServerAdvice`].
     pub const fn with_vetoes(self) -> Self {
-        self.with(Self::VETOES)
+        self.with(Self::ADVICE)
     }
 
     const fn with(self, source: u8) -> Self {
@@ -113,14 +114,14 @@ impl HintSources {
     /// What the server says about sending the request again; `None` when it says nothing, or says
     /// it unreadably.
     #[must_use]
-    pub fn veto(self, headers: &HeaderMap) -> Option<Veto> {
-        if !self.reads(Self::VETOES) {
+    pub fn advice(self, headers: &HeaderMap) -> Option<ServerAdvice> {
+        if !self.reads(Self::ADVICE) {
             return None;
         }
         let lines = ["x-should-retry", "stripe-should-retry"].into_iter().flat_map(|field| headers.get_all(field));
         let said = lines.filter_map(|line| match line.as_bytes().trim_ascii() {
-            b"true" => Some(Veto::Resend),
-            b"false" => Some(Veto::Forbid),
+            b"true" => Some(ServerAdvice::Resend),
+            b"false" => Some(ServerAdvice::Forbid),
             _ => None,
         });
         said.max()
@@ -284,13 +285,13 @@ mod tests {
 
     #[test]
     fn a_veto_is_heard_where_it_is_asked_for_and_no_beats_yes() {
-        let veto = |lines: &[(&'static str, &str)]| HintSources::STANDARD.with_vetoes().veto(&headers(lines));
-        assert_eq!(veto(&[("x-should-retry", "false")]), Some(Veto::Forbid));
-        assert_eq!(veto(&[("stripe-should-retry", "true")]), Some(Veto::Resend));
-        assert_eq!(veto(&[("stripe-should-retry", "true"), ("x-should-retry", "false")]), Some(Veto::Forbid));
+        let veto = |lines: &[(&'static str, &str)]| HintSources::STANDARD.with_vetoes().advice(&headers(lines));
+        assert_eq!(veto(&[("x-should-retry", "false")]), Some(ServerAdvice::Forbid));
+        assert_eq!(veto(&[("stripe-should-retry", "true")]), Some(ServerAdvice::Resend));
+        assert_eq!(veto(&[("stripe-should-retry", "true"), ("x-should-retry", "false")]), Some(ServerAdvice::Forbid));
         assert_eq!(veto(&[("x-should-retry", "perhaps")]), None);
         assert_eq!(veto(&[]), None);
-        assert_eq!(HintSources::STANDARD.veto(&headers(&[("x-should-retry", "false")])), None);
+        assert_eq!(HintSources::STANDARD.advice(&headers(&[("x-should-retry", "false")])), None);
     }
 
     fn wait(sources: HintSources, lines: &[(&'static str, &str)]) -> Option<Result<Duration, InvalidHint>> {

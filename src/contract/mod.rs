@@ -3,7 +3,7 @@
 
 pub(crate) mod catalog;
 pub(crate) mod endpoint;
-pub(crate) mod hints;
+pub mod hints;
 pub(crate) mod path_template;
 pub mod presets;
 pub(crate) mod probe;

@@ -24,7 +24,7 @@ use crate::{
 /// # Examples
 /// A trace that can be replayed: the policy decides the same in the same situation.
 /// ```
-/// use reqwest_safe_retry::{Decided, Observer, RetryPolicy, SafeRetry};
+/// use reqwest_safe_retry::{Observer, RetryPolicy, SafeRetry, report::Decided};
 ///
 /// struct Audit;
 ///

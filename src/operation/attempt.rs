@@ -57,7 +57,7 @@ pub(crate) async fn send(
     extensions: &Extensions,
     next: Next<'_>,
     deadline: Deadline,
-    too_early: TooEarly,
+    earlier: Earlier,
     redirects: Redirects,
 ) -> Attempt {
     let started = Instant::now();
@@ -94,13 +94,30 @@ pub(crate) async fn send(
         extensions: own,
     };
     match result {
-        Ok(Ok(response)) => attempt.answered(plan, response, limit, &slot, too_early).await,
-        Ok(Err(error)) => attempt.failed(plan, error, &slot, too_early),
+        Ok(Ok(response)) => attempt.answered(plan, response, limit, &slot, earlier).await,
+        Ok(Err(error)) => attempt.failed(plan, error, &slot, earlier),
         Err(_) => attempt.facts.evidence = unanswered(&slot),
     }
     attempt.facts.key_kept = slot.key_kept();
     attempt.facts.sends = slot.count().max(1);
     attempt
+}
+
+/// What earlier answers of the operation said.
+#[derive(Clone, Copy)]
+pub(crate) struct Earlier {
+    pub(crate) too_early: TooEarly,
+    /// The status of the attempt before, if it was answered.
+    pub(crate) status: Option<StatusCode>,
+}
+
+impl Earlier {
+    pub(crate) const NONE: Self = Self { too_early: TooEarly::Unheard, status: None };
+
+    /// The same after one more attempt.
+    pub(crate) fn after(self, status: Option<StatusCode>) -> Self {
+        Self { too_early: self.too_early.after(status), status }
+    }
 }
 
 /// The limit one attempt runs under, and whose it is.
@@ -120,7 +137,7 @@ impl Attempt {
         }
     }
 
-    async fn answered(&mut self, plan: &Plan<'_>, response: Response, limit: Limit, slot: &SendSlot, too_early: TooEarly) {
+    async fn answered(&mut self, plan: &Plan<'_>, response: Response, limit: Limit, slot: &SendSlot, earlier: Earlier) {
         let status = response.status();
         // An inner middleware may have built the answer anew, without what the server said in it.
         let seen = slot.answer().map(|head| head.headers);
@@ -132,17 +149,17 @@ impl Attempt {
         };
         match read {
             Read::Whole { response, body } => {
-                let facts = facts(plan, status, [Some(response.headers()), seen.as_ref()], Some(&body), too_early);
+                let facts = facts(plan, status, [Some(response.headers()), seen.as_ref()], Some(&body), earlier);
                 (self.facts.signal, self.facts.key_answer) = (plan.policy.read(&facts), facts.key_answer);
                 self.held = Held::Response(response);
             }
             Read::TooLong(response) => {
-                let facts = facts(plan, status, [Some(response.headers()), seen.as_ref()], None, too_early);
+                let facts = facts(plan, status, [Some(response.headers()), seen.as_ref()], None, earlier);
                 (self.facts.signal, self.facts.key_answer) = (plan.policy.read(&facts), facts.key_answer);
                 self.held = Held::Response(response);
             }
             Read::Lost(lost) => {
-                let facts = facts(plan, status, [Some(&lost.head.headers), seen.as_ref()], None, too_early);
+                let facts = facts(plan, status, [Some(&lost.head.headers), seen.as_ref()], None, earlier);
                 (self.facts.signal, self.facts.key_answer) = (plan.policy.read_without_body(&facts), facts.key_answer);
                 self.waits_from = Instant::now();
                 (self.facts.cause, self.held) = match (lost.loss, lost.error) {
@@ -171,11 +188,11 @@ impl Attempt {
 
     /// An error of the transport speaks for itself. One that an inner middleware made may stand for
     /// an answer, or for a failure below it: then the witness knows better.
-    fn failed(&mut self, plan: &Plan<'_>, error: Error, slot: &SendSlot, too_early: TooEarly) {
+    fn failed(&mut self, plan: &Plan<'_>, error: Error, slot: &SendSlot, earlier: Earlier) {
         self.facts.evidence = unanswered(slot);
         match (&error, slot.answer(), slot.failure()) {
             (Error::Reqwest(transport), Some(_) | None, _) if !transport.is_status() => self.broke_off(errors::cause(transport)),
-            (Error::Reqwest(_) | Error::Middleware(_), Some(head), _) => self.made_an_error(plan, &head, slot, too_early),
+            (Error::Reqwest(_) | Error::Middleware(_), Some(head), _) => self.made_an_error(plan, &head, slot, earlier),
             (Error::Reqwest(_) | Error::Middleware(_), None, Some(cause)) => self.broke_off(cause),
             (Error::Reqwest(transport), None, None) => {
                 self.facts.cause = Cause::Status;
@@ -193,11 +210,11 @@ impl Attempt {
     }
 
     /// An inner middleware made an error of this answer. It means what it would have meant.
-    fn made_an_error(&mut self, plan: &Plan<'_>, head: &Head, slot: &SendSlot, too_early: TooEarly) {
+    fn made_an_error(&mut self, plan: &Plan<'_>, head: &Head, slot: &SendSlot, earlier: Earlier) {
         let said = [Some(&head.headers), None];
         self.head(plan, head.status, said, slot);
         (self.facts.signal, self.facts.key_answer) = if head.is_error() {
-            let facts = facts(plan, head.status, said, None, too_early);
+            let facts = facts(plan, head.status, said, None, earlier);
             (plan.policy.read(&facts), facts.key_answer)
         } else {
             (Signal::Final(head.status), None)
@@ -215,14 +232,14 @@ fn unanswered(slot: &SendSlot) -> Evidence {
 type Said<'a> = [Option<&'a HeaderMap>; 2];
 
 /// What there is to know about an answer, for the policy to say what it means.
-fn facts(plan: &Plan<'_>, status: StatusCode, said: Said<'_>, body: Option<&[u8]>, too_early: TooEarly) -> AnswerFacts {
+fn facts(plan: &Plan<'_>, status: StatusCode, said: Said<'_>, body: Option<&[u8]>, earlier: Earlier) -> AnswerFacts {
     let (endpoint, said) = (plan.endpoint.as_ref(), || said.into_iter().flatten());
     let contract = endpoint.and_then(Endpoint::contract);
     AnswerFacts {
         status,
-        key_answer: contract.and_then(|contract| said().find_map(|headers| contract.answer(status, headers))),
+        key_answer: contract.and_then(|contract| said().find_map(|headers| contract.answer_after(earlier.status, status, headers))),
         verdict: endpoint.and_then(|endpoint| said().next().and_then(|headers| endpoint.classify(&Answer::new(status, headers, body)))),
-        veto: said().filter_map(|headers| plan.hints.veto(headers)).max(),
-        too_early,
+        server_advice: said().filter_map(|headers| plan.hints.advice(headers)).max(),
+        too_early: earlier.too_early,
     }
 }

@@ -59,9 +59,9 @@ pub use bucket::{BudgetLimits, Token, TokenBucket};
 pub use decision::{Decision, ResendPermit, ResendReason, StopReason};
 pub use effect::{Effect, Lapsed};
 pub use explain::Explanation;
-pub use key::{IdempotencyKey, InvalidKey, KeyAnswer, KeyContract, KeyFormat, KeyScope, KeySource, Replays};
+pub use key::{Coverage, IdempotencyKey, InvalidKey, KeyAnswer, KeyContract, KeyFormat, KeyScope, KeySource, Replays};
 pub use outcome::{Ending, History, LastAnswer, Outcome};
-pub use reading::{AnswerFacts, TooEarly, Verdict, Veto};
+pub use reading::{AnswerFacts, ServerAdvice, TooEarly, Verdict};
 pub use retry_after::{Hint, InvalidHint};
 #[cfg(feature = "middleware")]
 pub(crate) use retry_after::{SECOND, decimal, longest_of, server_time};

@@ -17,12 +17,12 @@ use super::{KeyAnswer, RetryPolicy, RetryStatuses, Signal};
 /// # Examples
 /// ```
 /// use http::StatusCode;
-/// use reqwest_safe_retry::policy::{AnswerFacts, RetryPolicy, Signal, Verdict, Veto};
+/// use reqwest_safe_retry::policy::{AnswerFacts, RetryPolicy, Signal, Verdict, ServerAdvice};
 ///
 /// let busy = AnswerFacts::new(StatusCode::SERVICE_UNAVAILABLE);
 /// let policy = RetryPolicy::DEFAULT;
 /// assert_eq!(policy.read(&busy), Signal::Answered(busy.status));
-/// let vetoed = busy.with_veto(Veto::Forbid);
+/// let vetoed = busy.with_server_advice(ServerAdvice::Forbid);
 /// assert_eq!(policy.read(&vetoed), Signal::Forbidden);
 /// // The endpoint knows better than a vendor's field.
 /// assert_eq!(policy.read(&vetoed.with_verdict(Verdict::Final)), Signal::Final(busy.status));
@@ -37,7 +37,7 @@ pub struct AnswerFacts {
     /// What the endpoint's own classifier says.
     pub verdict: Option<Verdict>,
     /// What the server says about sending the request again.
-    pub veto: Option<Veto>,
+    pub server_advice: Option<ServerAdvice>,
     /// Whether an earlier answer of this operation was a 425.
     pub too_early: TooEarly,
 }
@@ -46,7 +46,7 @@ impl AnswerFacts {
     /// The first answer of an operation, with nothing to read but its status.
     #[must_use]
     pub const fn new(status: StatusCode) -> Self {
-        Self { status, key_answer: None, verdict: None, veto: None, too_early: TooEarly::Unheard }
+        Self { status, key_answer: None, verdict: None, server_advice: None, too_early: TooEarly::Unheard }
     }
 
     /// Replaces what the answer says about the key.
@@ -63,8 +63,8 @@ impl AnswerFacts {
 
     /// Replaces the server's veto.
     #[must_use]
-    pub const fn with_veto(self, veto: Veto) -> Self {
-        Self { veto: Some(veto), ..self }
+    pub const fn with_server_advice(self, server_advice: ServerAdvice) -> Self {
+        Self { server_advice: Some(server_advice), ..self }
     }
 
     /// Replaces whether an earlier answer was a 425.
@@ -89,11 +89,11 @@ pub enum Verdict {
 }
 
 /// What a server says about sending a request again. Of contradicting fields the greater,
-/// [`Veto::Forbid`], counts.
+/// [`ServerAdvice::Forbid`], counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[expect(clippy::exhaustive_enums, reason = "the fields say true or false")]
-pub enum Veto {
+pub enum ServerAdvice {
     /// Sending again can help. A hint, no protection: an unprotected write stays unsent.
     Resend,
     /// Sending again cannot help.
@@ -152,7 +152,7 @@ impl RetryPolicy {
     /// What an answer means: the signal to decide about.
     #[must_use]
     pub fn read(&self, answer: &AnswerFacts) -> Signal {
-        let AnswerFacts { status, key_answer, verdict, veto, too_early } = *answer;
+        let AnswerFacts { status, key_answer, verdict, server_advice, too_early } = *answer;
         match (key_answer, verdict) {
             // Another send returns the same, whoever thinks what of it.
             (Some(KeyAnswer::Replayed), Some(Verdict::Final | Verdict::Resendable | Verdict::KeyInUse | Verdict::Forbidden) | None) => {
@@ -163,19 +163,19 @@ impl RetryPolicy {
             (Some(KeyAnswer::InUse | KeyAnswer::Mismatch) | None, Some(Verdict::KeyInUse)) => Signal::KeyInUse,
             (Some(KeyAnswer::InUse | KeyAnswer::Mismatch) | None, Some(Verdict::Forbidden)) => Signal::Forbidden,
             (Some(KeyAnswer::Mismatch), None) => Signal::Final(status),
-            (Some(KeyAnswer::InUse), None) => match veto {
+            (Some(KeyAnswer::InUse), None) => match server_advice {
                 // The server knows what would come of waiting.
-                Some(Veto::Forbid) => Signal::Forbidden,
-                Some(Veto::Resend) | None => Signal::KeyInUse,
+                Some(ServerAdvice::Forbid) => Signal::Forbidden,
+                Some(ServerAdvice::Resend) | None => Signal::KeyInUse,
             },
             // A veto speaks about failures: it makes no success out of a refusal, and no refusal
             // out of a success.
-            (None, None) => match (Class::of(status, self.statuses, too_early), veto) {
-                (Class::SecondTooEarly, Some(Veto::Resend | Veto::Forbid) | None) => Signal::Final(status),
-                (Class::Retryable, Some(Veto::Forbid)) => Signal::Forbidden,
-                (Class::Retryable | Class::OtherError, Some(Veto::Resend)) => Signal::Resendable(status),
-                (Class::OtherError, Some(Veto::Forbid)) => Signal::Answered(status),
-                (Class::NoError, Some(Veto::Resend | Veto::Forbid)) => Signal::Answered(status),
+            (None, None) => match (Class::of(status, self.statuses, too_early), server_advice) {
+                (Class::SecondTooEarly, Some(ServerAdvice::Resend | ServerAdvice::Forbid) | None) => Signal::Final(status),
+                (Class::Retryable, Some(ServerAdvice::Forbid)) => Signal::Forbidden,
+                (Class::Retryable | Class::OtherError, Some(ServerAdvice::Resend)) => Signal::Resendable(status),
+                (Class::OtherError, Some(ServerAdvice::Forbid)) => Signal::Answered(status),
+                (Class::NoError, Some(ServerAdvice::Resend | ServerAdvice::Forbid)) => Signal::Answered(status),
                 (Class::Retryable | Class::OtherError | Class::NoError, None) => Signal::Answered(status),
             },
         }
@@ -227,7 +227,7 @@ mod tests {
     fn each_voice_is_heard_before_the_ones_after_it() {
         let status = BUSY.status;
         assert_eq!(read(&BUSY), Signal::Answered(status));
-        let vetoed = BUSY.with_veto(Veto::Forbid);
+        let vetoed = BUSY.with_server_advice(ServerAdvice::Forbid);
         assert_eq!(read(&vetoed), Signal::Forbidden);
         let mismatched = vetoed.with_key_answer(KeyAnswer::Mismatch);
         assert_eq!(read(&mismatched), Signal::Final(status));
@@ -241,8 +241,8 @@ mod tests {
     fn a_veto_ends_the_wait_for_a_key_in_use() {
         let in_use = CONFLICT.with_key_answer(KeyAnswer::InUse);
         assert_eq!(read(&in_use), Signal::KeyInUse);
-        assert_eq!(read(&in_use.with_veto(Veto::Resend)), Signal::KeyInUse);
-        assert_eq!(read(&in_use.with_veto(Veto::Forbid)), Signal::Forbidden);
+        assert_eq!(read(&in_use.with_server_advice(ServerAdvice::Resend)), Signal::KeyInUse);
+        assert_eq!(read(&in_use.with_server_advice(ServerAdvice::Forbid)), Signal::Forbidden);
     }
 
     #[test]
@@ -253,8 +253,8 @@ mod tests {
             (StatusCode::BAD_GATEWAY, Signal::Resendable(StatusCode::BAD_GATEWAY), Signal::Forbidden),
         ] {
             let facts = AnswerFacts::new(status);
-            assert_eq!(read(&facts.with_veto(Veto::Resend)), hoped, "{status}");
-            assert_eq!(read(&facts.with_veto(Veto::Forbid)), forbidden, "{status}");
+            assert_eq!(read(&facts.with_server_advice(ServerAdvice::Resend)), hoped, "{status}");
+            assert_eq!(read(&facts.with_server_advice(ServerAdvice::Forbid)), forbidden, "{status}");
         }
     }
 

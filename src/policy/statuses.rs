@@ -22,6 +22,16 @@ impl RetryStatuses {
     /// 429 and 503: the two statuses that mean "too much".
     pub const THROTTLING: Self = Self::NONE.with(StatusCode::TOO_MANY_REQUESTS).with(StatusCode::SERVICE_UNAVAILABLE);
 
+    /// 408, 425, 429, 502, 503, 504: what a proxy, a limiter or the server's front answers before
+    /// the operation has run.
+    pub(super) const BEFORE_RUNNING: Self = Self::NONE
+        .with(StatusCode::REQUEST_TIMEOUT)
+        .with(StatusCode::TOO_EARLY)
+        .with(StatusCode::TOO_MANY_REQUESTS)
+        .with(StatusCode::BAD_GATEWAY)
+        .with(StatusCode::SERVICE_UNAVAILABLE)
+        .with(StatusCode::GATEWAY_TIMEOUT);
+
     /// Adds one status.
     #[must_use]
     pub const fn with(mut self, status: StatusCode) -> Self {

@@ -10,132 +10,142 @@ macro_rules! pinned {
     ($($path:expr => $signature:ty;)+) => { $(let _: $signature = $path;)+ };
 }
 
-/// The names of the policy, wherever they are imported from.
-macro_rules! the_policy {
-    ($($module:ident)::+) => {
-        use $($module)::+::{
-            Backoff, BodySupply, BudgetLimits, Decision, Draw, Effect, Evidence, Hint, HintSpread, IdempotencyKey, InvalidHint, InvalidKey, Jitter,
-            KeyContract, KeyFormat, KeyScope, KeySource, Lapsed, ResendPermit, ResendReason, RetryPolicy, RetryStatuses, Signal, Situation,
-            StopReason, UnreadableHint,
-        };
+/// The engine's names, and the few of them that stand in the root as well.
+mod the_policy {
+    use super::*;
 
-        #[test]
-        fn a_policy_is_a_constant() {
-            const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(50), Duration::from_secs(5)).with_jitter(Jitter::Equal);
-            const POLICY: RetryPolicy = RetryPolicy::DEFAULT
-                .with_attempts(0)
-                .with_backoff(BACKOFF)
-                .with_throttle_backoff(BACKOFF)
-                .with_window(Duration::MAX)
-                .with_least_attempt(Duration::ZERO)
-                .with_statuses(RetryStatuses::DEFAULT)
-                .with_hint_spread(HintSpread::Exact)
-                .with_unreadable_hint(UnreadableHint::UseBackoff);
-            assert_eq!(POLICY.attempts(), 1);
-            assert_ne!(RetryPolicy::ARTICLE, RetryPolicy::DEFAULT);
-            pinned! {
-                RetryPolicy::decide => fn(&RetryPolicy, &Situation) -> Decision;
-                Backoff::pause => fn(&Backoff, u32, Draw) -> Duration;
-                Draw::new => fn(u64) -> Draw;
-                [Draw::LEAST, Draw::HALF, Draw::GREATEST] => [Draw; 3];
-                [Jitter::Full, Jitter::Equal, Jitter::None] => [Jitter; 3];
-                [HintSpread::Jittered, HintSpread::Exact] => [HintSpread; 2];
-                [UnreadableHint::Stop, UnreadableHint::UseBackoff] => [UnreadableHint; 2];
-                BudgetLimits::DEFAULT => BudgetLimits;
-                Hint::parse => fn(&HeaderMap, SystemTime) -> Option<Result<Duration, InvalidHint>>;
-            }
-        }
-
-        #[test]
-        fn a_situation_is_complete_at_birth_and_open() {
-            let situation = Situation::new(Effect::Read, Signal::Failed, Evidence::Unprocessed)
-                .with_hint(Ok(Duration::from_secs(1)))
-                .with_sends(1)
-                .with_probes(0)
-                .with_elapsed(Duration::ZERO)
-                .with_key_age(Duration::ZERO)
-                .with_time_left(Duration::MAX)
-                .with_body(BodySupply::Replayable)
-                .with_draw(Draw::HALF);
-            let mut bare = Situation::new(Effect::Read, Signal::Failed, Evidence::Unprocessed);
-            assert_eq!(bare.hint, None);
-            bare.hint = Some(Ok(Duration::from_secs(1)));
-            assert_eq!(situation, bare);
-            pinned! {
-                (situation.effect, situation.signal, situation.evidence) => (Effect, Signal, Evidence);
-                (situation.sends, situation.probes, situation.body, situation.draw) => (u32, u32, BodySupply, Draw);
-                [situation.elapsed, situation.key_age, situation.time_left] => [Duration; 3];
-            }
-        }
-
-        #[test]
-        fn facts_and_answers_have_their_names() {
-            let status = StatusCode::OK;
-            pinned! {
-                [
-                    Effect::Read, Effect::IdempotentWrite, Effect::ProbedWrite, Effect::UnprotectedWrite, Effect::NeverResend,
-                    Effect::KeyedWrite { remembered_for: Duration::ZERO, lapsed: Lapsed::Stop },
-                    Effect::KeyedWrite { remembered_for: Duration::ZERO, lapsed: Lapsed::Probe },
-                ] => [Effect; 7];
-                [
-                    Signal::Answered(status), Signal::Final(status), Signal::Resendable(status), Signal::KeyInUse, Signal::Failed, Signal::Broken,
-                    Signal::BodyLost(status), Signal::Forbidden, Signal::ProbedAbsent,
-                ] => [Signal; 9];
-                [
-                    ResendReason::ProvenUnprocessed, ResendReason::EffectRepeatable, ResendReason::KeyDeduplicates, ResendReason::ProbeFoundNothing,
-                ] => [ResendReason; 4];
-                [
-                    StopReason::AnswerIsFinal, StopReason::MayHaveHappened, StopReason::AttemptsSpent, StopReason::DeadlineTooNear,
-                    StopReason::WindowClosed, StopReason::BudgetSpent, StopReason::KeyExpired, StopReason::BodyConsumed,
-                    StopReason::ProbeUndecided, StopReason::UnreadableHint, StopReason::ServerForbade, StopReason::Broken, StopReason::Misused,
-                    StopReason::Disabled,
-                    StopReason::Cancelled,
-                ] => [StopReason; 15];
-                ResendPermit::pause => fn(&ResendPermit) -> Duration;
-                ResendPermit::backoff => fn(&ResendPermit) -> Duration;
-                ResendPermit::reason => fn(&ResendPermit) -> ResendReason;
-            }
-            let worst = [Evidence::Unprocessed, Evidence::Unknown].into_iter().max();
-            assert_eq!(worst, Some(Evidence::Unknown));
-            let reads = Situation::new(Effect::Read, Signal::Failed, Evidence::Unknown);
-            match RetryPolicy::DEFAULT.decide(&reads) {
-                Decision::Resend(permit) => assert_eq!(permit.reason(), ResendReason::EffectRepeatable),
-                Decision::Return | Decision::Probe(_) | Decision::Stop(_) => panic!("a read is sent again"),
-            }
-        }
-
-        #[test]
-        fn the_contract_of_a_key_is_a_constant() {
-            const DAY: Duration = Duration::from_secs(86_400);
-            const CONTRACT: KeyContract = KeyContract::new(HeaderName::from_static("x-key"), KeyFormat::Quoted, DAY)
-                .with_source(KeySource::CallerMust)
-                .with_in_progress(StatusCode::CONFLICT)
-                .with_replay_marker(HeaderName::from_static("x-replayed"))
-                .with_length(1..=64)
-                .with_scope(KeyScope::Endpoint)
-                .with_reuse_guard();
-            const IETF: KeyContract = KeyContract::ietf(DAY);
-            assert_eq!((CONTRACT.format(), IETF.format(), KeyContract::STRIPE.format()), (KeyFormat::Quoted, KeyFormat::Quoted, KeyFormat::Bare));
-            assert_eq!(KeyContract::STRIPE.remembered_for(), DAY);
-            pinned! {
-                [KeySource::Generate, KeySource::CallerMust] => [KeySource; 2];
-                [KeyScope::Account, KeyScope::Endpoint] => [KeyScope; 2];
-                IdempotencyKey::parse => fn(&str) -> Result<IdempotencyKey, InvalidKey>;
-                IdempotencyKey::first_used => fn(IdempotencyKey, SystemTime) -> IdempotencyKey;
-                IdempotencyKey::as_str => fn(&IdempotencyKey) -> &str;
-            }
-        }
+    use reqwest_safe_retry::policy::{
+        Backoff, BodySupply, BudgetLimits, Decision, Draw, Effect, Evidence, Hint, HintSpread, IdempotencyKey, InvalidHint, InvalidKey,
+        Jitter, KeyContract, KeyFormat, KeyScope, KeySource, Lapsed, ResendPermit, ResendReason, RetryPolicy, RetryStatuses, Signal,
+        Situation, StopReason, UnreadableHint,
     };
+
+    #[test]
+    fn a_policy_is_a_constant() {
+        const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(50), Duration::from_secs(5)).with_jitter(Jitter::Equal);
+        const POLICY: RetryPolicy = RetryPolicy::DEFAULT
+            .with_attempts(0)
+            .with_backoff(BACKOFF)
+            .with_throttle_backoff(BACKOFF)
+            .with_window(Duration::MAX)
+            .with_least_attempt(Duration::ZERO)
+            .with_statuses(RetryStatuses::DEFAULT)
+            .with_hint_spread(HintSpread::Exact)
+            .with_unreadable_hint(UnreadableHint::UseBackoff);
+        assert_eq!(POLICY.attempts(), 1);
+        assert_ne!(RetryPolicy::ARTICLE, RetryPolicy::DEFAULT);
+        pinned! {
+            RetryPolicy::decide => fn(&RetryPolicy, &Situation) -> Decision;
+            Backoff::pause => fn(&Backoff, u32, Draw) -> Duration;
+            Draw::new => fn(u64) -> Draw;
+            [Draw::LEAST, Draw::HALF, Draw::GREATEST] => [Draw; 3];
+            [Jitter::Full, Jitter::Equal, Jitter::None] => [Jitter; 3];
+            [HintSpread::Jittered, HintSpread::Exact] => [HintSpread; 2];
+            [UnreadableHint::Stop, UnreadableHint::UseBackoff] => [UnreadableHint; 2];
+            BudgetLimits::DEFAULT => BudgetLimits;
+            Hint::parse => fn(&HeaderMap, SystemTime) -> Option<Result<Duration, InvalidHint>>;
+        }
+    }
+
+    #[test]
+    fn a_situation_is_complete_at_birth_and_open() {
+        let situation = Situation::new(Effect::Read, Signal::Failed, Evidence::Unprocessed)
+            .with_hint(Ok(Duration::from_secs(1)))
+            .with_sends(1)
+            .with_probes(0)
+            .with_elapsed(Duration::ZERO)
+            .with_key_age(Duration::ZERO)
+            .with_time_left(Duration::MAX)
+            .with_body(BodySupply::Replayable)
+            .with_draw(Draw::HALF);
+        let mut bare = Situation::new(Effect::Read, Signal::Failed, Evidence::Unprocessed);
+        assert_eq!(bare.hint, None);
+        bare.hint = Some(Ok(Duration::from_secs(1)));
+        assert_eq!(situation, bare);
+        pinned! {
+            (situation.effect, situation.signal, situation.evidence) => (Effect, Signal, Evidence);
+            (situation.sends, situation.probes, situation.body, situation.draw) => (u32, u32, BodySupply, Draw);
+            [situation.elapsed, situation.key_age, situation.time_left] => [Duration; 3];
+        }
+    }
+
+    #[test]
+    fn facts_and_answers_have_their_names() {
+        let status = StatusCode::OK;
+        pinned! {
+            [
+                Effect::Read, Effect::IdempotentWrite, Effect::ProbedWrite, Effect::UnprotectedWrite, Effect::NeverResend,
+                Effect::KeyedWrite { remembered_for: Duration::ZERO, lapsed: Lapsed::Stop },
+                Effect::KeyedWrite { remembered_for: Duration::ZERO, lapsed: Lapsed::Probe },
+            ] => [Effect; 7];
+            [
+                Signal::Answered(status), Signal::Final(status), Signal::Resendable(status), Signal::KeyInUse, Signal::Failed, Signal::Broken,
+                Signal::BodyLost(status), Signal::Forbidden, Signal::ProbedAbsent,
+            ] => [Signal; 9];
+            [
+                ResendReason::ProvenUnprocessed, ResendReason::EffectRepeatable, ResendReason::KeyDeduplicates, ResendReason::ProbeFoundNothing,
+            ] => [ResendReason; 4];
+            [
+                StopReason::AnswerIsFinal, StopReason::MayHaveHappened, StopReason::AttemptsSpent, StopReason::DeadlineTooNear,
+                StopReason::WindowClosed, StopReason::BudgetSpent, StopReason::KeyExpired, StopReason::BodyConsumed,
+                StopReason::ProbeUndecided, StopReason::UnreadableHint, StopReason::ServerForbade, StopReason::Broken, StopReason::Misused,
+                StopReason::Disabled,
+                StopReason::Cancelled,
+            ] => [StopReason; 15];
+            ResendPermit::pause => fn(&ResendPermit) -> Duration;
+            ResendPermit::backoff => fn(&ResendPermit) -> Duration;
+            ResendPermit::reason => fn(&ResendPermit) -> ResendReason;
+        }
+        let worst = [Evidence::Unprocessed, Evidence::Unknown].into_iter().max();
+        assert_eq!(worst, Some(Evidence::Unknown));
+        let reads = Situation::new(Effect::Read, Signal::Failed, Evidence::Unknown);
+        match RetryPolicy::DEFAULT.decide(&reads) {
+            Decision::Resend(permit) => assert_eq!(permit.reason(), ResendReason::EffectRepeatable),
+            Decision::Return | Decision::Probe(_) | Decision::Stop(_) => panic!("a read is sent again"),
+        }
+    }
+
+    #[test]
+    fn the_contract_of_a_key_is_a_constant() {
+        const DAY: Duration = Duration::from_secs(86_400);
+        const CONTRACT: KeyContract = KeyContract::new(HeaderName::from_static("x-key"), KeyFormat::Quoted, DAY)
+            .with_source(KeySource::CallerMust)
+            .with_in_progress(StatusCode::CONFLICT)
+            .with_replay_marker(HeaderName::from_static("x-replayed"))
+            .with_length(1..=64)
+            .with_scope(KeyScope::Endpoint)
+            .with_reuse_guard();
+        const IETF: KeyContract = KeyContract::ietf(DAY);
+        assert_eq!(
+            (CONTRACT.format(), IETF.format(), KeyContract::STRIPE.format()),
+            (KeyFormat::Quoted, KeyFormat::Quoted, KeyFormat::Bare)
+        );
+        assert_eq!(KeyContract::STRIPE.remembered_for(), DAY);
+        pinned! {
+            [KeySource::Generate, KeySource::CallerMust] => [KeySource; 2];
+            [KeyScope::Account, KeyScope::Endpoint] => [KeyScope; 2];
+            IdempotencyKey::parse => fn(&str) -> Result<IdempotencyKey, InvalidKey>;
+            IdempotencyKey::first_used => fn(IdempotencyKey, SystemTime) -> IdempotencyKey;
+            IdempotencyKey::as_str => fn(&IdempotencyKey) -> &str;
+        }
+    }
 }
 
-mod through_the_root {
-    use super::*;
-    the_policy!(reqwest_safe_retry);
-}
-
-mod through_the_policy {
-    use super::*;
-    the_policy!(reqwest_safe_retry::policy);
+/// What a caller of a client writes of the engine stands in the root as well.
+#[test]
+fn the_root_has_the_engines_common_names() {
+    use reqwest_safe_retry::policy;
+    pinned! {
+        policy::RetryPolicy::DEFAULT => reqwest_safe_retry::RetryPolicy;
+        policy::BudgetLimits::DEFAULT => reqwest_safe_retry::BudgetLimits;
+        policy::Effect::Read => reqwest_safe_retry::Effect;
+        policy::Evidence::Unknown => reqwest_safe_retry::Evidence;
+        policy::StopReason::AnswerIsFinal => reqwest_safe_retry::StopReason;
+        policy::KeyContract::STRIPE => reqwest_safe_retry::KeyContract;
+        policy::Outcome::Unknown => reqwest_safe_retry::Outcome;
+        policy::Verdict::Final => reqwest_safe_retry::Verdict;
+        policy::IdempotencyKey::random => fn() -> reqwest_safe_retry::IdempotencyKey;
+    }
 }
 
 #[cfg(feature = "middleware")]
@@ -146,10 +156,11 @@ mod the_client {
     use reqwest::{Request, Response, Url, redirect};
     use reqwest_middleware::{ClientWithMiddleware, Middleware, RequestBuilder};
     use reqwest_safe_retry::{
-        Answer, AttemptRecord, BudgetLimits, Cause, CorrelationId, Deadline, Decided, Endpoint, EndpointCatalog, Evidence, Failure,
-        IdempotencyKey, KeyContract, Misuse, Observer, Operation, Outcome, ProbeVerdict, ReplayBody, ReplayRequest, ReportSlot,
-        RetryBudget, RetryError, RetryErrorExt, RetryPolicy, RetryReport, SafeClientBuilder, SafeRetry, SendWitness, Signal, StatusProbe,
-        StopReason, Unmarked, Verdict,
+        Answer, BudgetLimits, Cause, CorrelationId, Deadline, Endpoint, EndpointCatalog, Evidence, Failure, IdempotencyKey, KeyContract,
+        Misuse, Observer, Operation, Outcome, ProbeVerdict, ReplayBody, ReplayRequest, ReportSlot, RetryBudget, RetryError, RetryErrorExt,
+        RetryPolicy, RetryReport, SafeClientBuilder, SafeRetry, SendWitness, StatusProbe, StopReason, Unmarked, Verdict,
+        policy::Signal,
+        report::{AttemptRecord, Decided},
     };
 
     use super::*;
@@ -287,7 +298,7 @@ mod the_client {
             AttemptRecord::pause => fn(&AttemptRecord) -> Option<Duration>;
             [Outcome::Answered, Outcome::AnsweredAfterUnknown, Outcome::Reconciled, Outcome::Unprocessed, Outcome::Unknown] => [Outcome; 5];
             [Cause::Connect, Cause::Reset, Cause::PeerClosed, Cause::Protocol, Cause::Status] => [Cause; 5];
-            Cause::TimedOut => fn(reqwest_safe_retry::TimeLimit) -> Cause;
+            Cause::TimedOut => fn(reqwest_safe_retry::report::TimeLimit) -> Cause;
         }
     }
 

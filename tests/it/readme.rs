@@ -110,7 +110,7 @@ fn the_readmes_tests_are_run_here() {
 mod the_audit {
     use std::time::Duration;
 
-    use reqwest_safe_retry::{CatalogError, Endpoint, EndpointCatalog, KeyContract, Row, SafeRetry};
+    use reqwest_safe_retry::{Endpoint, EndpointCatalog, KeyContract, Row, SafeRetry, errors::CatalogError};
 
     fn retry() -> Result<SafeRetry, CatalogError> {
         Ok(SafeRetry::new().with_attempt_limit(Duration::from_secs(3)).with_catalog(catalog()?))

@@ -24,6 +24,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("middleware", &["policy", "request", "proof", "outcome", "contract", "shared", "observe", "operation"]),
     ("client", &["proof", "request", "middleware"]),
     ("audit", &["policy", "contract", "middleware"]),
+    ("errors", &["policy", "request", "response", "contract"]),
+    ("report", &["request", "proof", "outcome", "observe"]),
     ("testing", &["policy", "proof", "operation", "middleware"]),
 ];
 

@@ -19,8 +19,9 @@ use futures_util::{StreamExt, stream};
 use http::StatusCode;
 use reqwest_middleware::ClientWithMiddleware;
 use reqwest_safe_retry::{
-    Backoff, BudgetLimits, Cause, Endpoint, EndpointCatalog, IdempotencyKey, Jitter, KeyAnswer, KeyContract, Outcome, ReportSlot,
-    RetryBudget, RetryError, RetryPolicy, RetryReport, Row, SafeRetry, StatusUrl,
+    BudgetLimits, Cause, Endpoint, EndpointCatalog, IdempotencyKey, KeyContract, Outcome, ReportSlot, RetryBudget, RetryError, RetryPolicy,
+    RetryReport, Row, SafeRetry, StatusUrl,
+    policy::{Backoff, Jitter, KeyAnswer},
 };
 use tokio::net::TcpSocket;
 use upstream::{BRIEF_MEMORY, BRIEF_PROMISE, CALM, Upstream, chance};

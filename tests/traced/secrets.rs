@@ -3,8 +3,8 @@
 
 use std::{
     fmt::Write as _,
-    io,
-    net::{SocketAddr, TcpListener},
+    io, mem,
+    net::SocketAddr,
     sync::{Arc, LazyLock, Mutex},
     time::Duration,
 };
@@ -18,12 +18,16 @@ use reqwest::{
 };
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next, RequestBuilder};
 use reqwest_safe_retry::{
-    Answer, AttemptHeaders, Backoff, BudgetLimits, CatalogError, Cooldown, CorrelationId, Deadline, Decided, Draw, Endpoint,
-    EndpointCatalog, Found, HintSources, HoldsBack, IdempotencyKey, KeyContract, Observer, Operation, Origin, ProbeVerdict, ReplayBody,
-    ReplayRequest, ReportSlot, RetryBudget, RetryError, RetryErrorExt, RetryPolicy, RetryReport, Row, SafeRetry, ScopeKey, SendWitness,
-    StatusProbe, StatusUrl,
+    Answer, AttemptHeaders, BudgetLimits, Cooldown, CorrelationId, Deadline, Endpoint, EndpointCatalog, HoldsBack, IdempotencyKey,
+    KeyContract, Observer, Operation, ProbeVerdict, ReplayBody, ReplayRequest, ReportSlot, RetryBudget, RetryError, RetryErrorExt,
+    RetryPolicy, RetryReport, Row, SafeRetry, ScopeKey, SendWitness, StatusProbe, StatusUrl,
+    errors::CatalogError,
+    hints::HintSources,
+    policy::{Backoff, Draw},
+    report::{Decided, Found, Origin},
     testing::{Act, Draws, Fault, FaultServer, H2Fault, H2Reason, Handshake, Scripted, Step, Tls},
 };
+use tokio::net::TcpSocket;
 
 use crate::capture::Capture;
 
@@ -463,9 +467,13 @@ impl Resolve for Nobody {
     }
 }
 
-/// An address that nobody listens on.
+/// An address that is taken, until the tests end, and that nobody listens on.
 fn deserted() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = socket.local_addr().unwrap();
+    mem::forget(socket);
+    address
 }
 
 #[tokio::test]

@@ -6,9 +6,9 @@ use futures_util::FutureExt;
 use http::{HeaderName, Method};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, RequestBuilder};
 use reqwest_safe_retry::{
-    CorrelationId, Deadline, Draw, Endpoint, IdempotencyKey, KeyContract, Operation, ProbeVerdict, ReplayRequest, RetryBudget, SafeRetry,
+    CorrelationId, Deadline, Endpoint, IdempotencyKey, KeyContract, Operation, ProbeVerdict, ReplayRequest, RetryBudget, SafeRetry,
     SendWitness, StatusProbe, Unmarked,
-    policy::BudgetLimits,
+    policy::{BudgetLimits, Draw},
     testing::{Draws, Scripted, Step},
 };
 use tracing::Level;

@@ -55,7 +55,7 @@ use table::{Table, origin_of};
 /// use reqwest_safe_retry::{Endpoint, EndpointCatalog, KeyContract, Row, SafeRetry};
 /// use std::time::Duration;
 ///
-/// # fn main() -> Result<(), reqwest_safe_retry::CatalogError> {
+/// # fn main() -> Result<(), reqwest_safe_retry::errors::CatalogError> {
 /// let charge = Endpoint::keyed_write(KeyContract::STRIPE)
 ///     .named("charge")
 ///     .owned_by("payments")

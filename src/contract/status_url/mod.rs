@@ -37,9 +37,9 @@ use template::Template;
 /// # Examples
 /// ```
 /// use reqwest::StatusCode;
-/// use reqwest_safe_retry::{Endpoint, Found, StatusUrl};
+/// use reqwest_safe_retry::{Endpoint, StatusUrl, report::Found};
 ///
-/// # fn main() -> Result<(), reqwest_safe_retry::InvalidStatusUrl> {
+/// # fn main() -> Result<(), reqwest_safe_retry::errors::InvalidStatusUrl> {
 /// let shipment = StatusUrl::by_path("/orders/{order}/shipment", "/orders/{order}/shipment")?
 ///     .with(StatusCode::FORBIDDEN, Found::Absent);
 /// let endpoint = Endpoint::probed_write(shipment);

@@ -25,13 +25,13 @@ use tokio::time::Instant;
 
 use crate::{
     observe::{Telemetry, Watched},
-    operation::attempt::{self, Attempt, Held},
+    operation::attempt::{self, Attempt, Earlier, Held},
     operation::key::OperationKey,
     operation::plan::Plan,
     operation::supply::{Outgoing, Supply},
     outcome::advice::Advice,
     outcome::report::{AttemptRecord, ProbeRecord},
-    policy::{Decision, Effect, Evidence, Signal, StopReason, TooEarly},
+    policy::{Decision, Effect, Evidence, Signal, StopReason},
     proof::witness::Redirects,
     request::deadline::Deadline,
 };
@@ -81,7 +81,8 @@ struct Run<'a> {
     evidence: Evidence,
     /// Whether a resend followed an attempt whose result is unknown.
     followed_unknown: bool,
-    too_early: TooEarly,
+    /// What the answers so far said.
+    earlier: Earlier,
     hint: Option<Duration>,
     told_time_left: Option<u64>,
     attempts: Vec<AttemptRecord>,
@@ -111,7 +112,7 @@ impl<'a> Run<'a> {
             // A key that an earlier process used may already have done its work.
             evidence: if used_before { Evidence::Unknown } else { Evidence::Unprocessed },
             followed_unknown: used_before,
-            too_early: TooEarly::Unheard,
+            earlier: Earlier::NONE,
             hint: None,
             told_time_left: None,
             attempts: Vec::new(),
@@ -171,12 +172,12 @@ impl<'a> Run<'a> {
         let relies_on_key = self.sends > 1 && self.plan.key.is_some();
         let redirects = if relies_on_key { Redirects::AtHome } else { Redirects::Anywhere };
         let next = self.next.clone();
-        let attempt = attempt::send(self.plan, outgoing, self.extensions, next, self.sending_until, self.too_early, redirects).await;
+        let attempt = attempt::send(self.plan, outgoing, self.extensions, next, self.sending_until, self.earlier, redirects).await;
         self.evidence = self.evidence.max(attempt.facts.evidence);
         self.watched.attempted(&attempt.facts, self.evidence, self.sending_until);
         self.progress = Progress::Open;
         self.learn(&attempt.facts);
-        self.too_early = self.too_early.after(attempt.facts.status);
+        self.earlier = self.earlier.after(attempt.facts.status);
         if let Some(Ok(hint)) = attempt.facts.hint {
             self.hint = Some(hint);
             self.share(&attempt, hint);

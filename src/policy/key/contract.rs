@@ -10,7 +10,7 @@ use std::{
 use http::{HeaderMap, HeaderValue, StatusCode, header::HeaderName};
 
 use super::value::{Flaw, IdempotencyKey, InvalidKey};
-use crate::policy::{defaults, structured};
+use crate::policy::{RetryStatuses, defaults, structured};
 
 /// What a server promises for an idempotency key: where it is sent, how it is spelled, how long it
 /// is remembered, what its answers mean.
@@ -325,6 +325,21 @@ impl KeyContract {
         }
     }
 
+    /// As [`answer`](Self::answer), for an answer that follows another one under the same key.
+    ///
+    /// A server that replays failures and marks no replay gives itself away by answering alike
+    /// twice: the second one is taken for a replay, and no third send could change it. Statuses
+    /// that a proxy or a limiter answers before anything has run (408, 425, 429, 502, 503, 504) are
+    /// never saved results, and a repeated one says nothing.
+    #[must_use]
+    pub fn answer_after(&self, earlier: Option<StatusCode>, status: StatusCode, headers: &HeaderMap) -> Option<KeyAnswer> {
+        let is_silent_replay = self.replay_marker.is_none()
+            && earlier == Some(status)
+            && self.replays.covers(status) == Coverage::Replayed
+            && !RetryStatuses::BEFORE_RUNNING.contains(status);
+        self.answer(status, headers).or(is_silent_replay.then_some(KeyAnswer::Replayed))
+    }
+
     /// Some servers send the marker on every answer and say `false` on the first.
     fn is_replay(&self, headers: &HeaderMap) -> bool {
         let marker = self.replay_marker.as_ref().and_then(|marker| headers.get(marker));
@@ -407,14 +422,27 @@ pub enum Replays {
 impl Replays {
     /// Whether a saved answer with this status comes back the same, as far as the contract says.
     #[must_use]
-    pub fn covers(self, status: StatusCode) -> Option<bool> {
-        match self {
-            Self::Unstated => None,
-            Self::Everything => Some(true),
-            Self::Successes => Some(status.is_success()),
-            Self::Settled => Some(!status.is_server_error() && status != StatusCode::TOO_MANY_REQUESTS),
-        }
+    pub fn covers(self, status: StatusCode) -> Coverage {
+        let covered = match self {
+            Self::Unstated => return Coverage::Unstated,
+            Self::Everything => true,
+            Self::Successes => status.is_success(),
+            Self::Settled => !status.is_server_error() && status != StatusCode::TOO_MANY_REQUESTS,
+        };
+        if covered { Coverage::Replayed } else { Coverage::RunsAgain }
     }
+}
+
+/// What becomes of a request that comes back under the same key, once its first copy was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "it is known or not, and then it is one of the two")]
+pub enum Coverage {
+    /// The contract does not say.
+    Unstated,
+    /// It is answered with what was saved.
+    Replayed,
+    /// It is executed again.
+    RunsAgain,
 }
 
 /// What an answer says about the key it was sent under.

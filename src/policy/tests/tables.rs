@@ -6,8 +6,8 @@ use std::{collections::BTreeSet, fmt::Debug, fs, time::Duration};
 use http::StatusCode;
 
 use crate::policy::{
-    AnswerFacts, Effect, Ending, Evidence, History, KeyAnswer, Lapsed, LastAnswer, Outcome, RetryPolicy, Signal, StopReason, TooEarly,
-    Verdict, Veto, every_variant,
+    AnswerFacts, Effect, Ending, Evidence, History, KeyAnswer, Lapsed, LastAnswer, Outcome, RetryPolicy, ServerAdvice, Signal, StopReason,
+    TooEarly, Verdict, every_variant,
     explain::ROWS as EFFECTS,
     outcome::End,
     protection::{Key, Occasion, Protection, protect},
@@ -135,11 +135,11 @@ fn where_no_verdict_speaks(answers: &[AnswerFacts]) -> String {
     });
     let mut table = Table::new("says about the key, veto ↓ / status →", classes.map(|(_, name)| name.to_owned()));
     for key_answer in [Some(KeyAnswer::InUse), None] {
-        for veto in VETOES.into_iter().map(Some).chain([None]) {
+        for veto in ADVICE.into_iter().map(Some).chain([None]) {
             table.row(
                 &format!("{}, {}", named(key_answer), named(veto)),
                 classes.map(|(class, _)| {
-                    let silent = |facts: &AnswerFacts| (facts.key_answer, facts.verdict, facts.veto) == (key_answer, None, veto);
+                    let silent = |facts: &AnswerFacts| (facts.key_answer, facts.verdict, facts.server_advice) == (key_answer, None, veto);
                     let facts = answers.iter().filter(|facts| silent(facts) && class_of(facts) == class);
                     agreed(facts.map(meaning)).unwrap()
                 }),
@@ -219,7 +219,7 @@ fn echoes() -> Vec<StatusCode> {
 
 const KEY_ANSWERS: [KeyAnswer; 3] = every_variant!(KeyAnswer { Replayed, Mismatch, InUse });
 const VERDICTS: [Verdict; 4] = every_variant!(Verdict { Final, Resendable, KeyInUse, Forbidden });
-const VETOES: [Veto; 2] = every_variant!(Veto { Forbid, Resend });
+const ADVICE: [ServerAdvice; 2] = every_variant!(ServerAdvice { Forbid, Resend });
 const OCCASIONS: [(Occasion, &str); 6] = every_variant!(Occasion {
     RetryableStatus => (Occasion::RetryableStatus, "retryable status"),
     ProvenUnprocessed => (Occasion::ProvenUnprocessed, "proven unprocessed so far"),
@@ -244,7 +244,7 @@ fn all_answers() -> impl Iterator<Item = AnswerFacts> {
     let statuses = all_statuses().flat_map(move |status| too_early.map(|heard| AnswerFacts::new(status).with_too_early(heard)));
     let keyed = statuses.flat_map(|facts| KEY_ANSWERS.map(|answer| facts.with_key_answer(answer)).into_iter().chain([facts]));
     let judged = keyed.flat_map(|facts| VERDICTS.map(|verdict| facts.with_verdict(verdict)).into_iter().chain([facts]));
-    judged.flat_map(|facts| VETOES.map(|veto| facts.with_veto(veto)).into_iter().chain([facts]))
+    judged.flat_map(|facts| ADVICE.map(|veto| facts.with_server_advice(veto)).into_iter().chain([facts]))
 }
 
 /// Every end that there is.

@@ -10,7 +10,8 @@ use std::{
 use reqwest::Response;
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Error};
 use reqwest_safe_retry::{
-    BudgetLimits, Draw, Operation, ProbeVerdict, ReportSlot, RetryBudget, RetryReport, SafeRetry, SendWitness, StatusProbe,
+    BudgetLimits, Operation, ProbeVerdict, ReportSlot, RetryBudget, RetryReport, SafeRetry, SendWitness, StatusProbe,
+    policy::Draw,
     testing::{Draws, Scripted},
 };
 use tokio::time::Instant;

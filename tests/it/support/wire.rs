@@ -16,7 +16,11 @@ use reqwest::{
     redirect,
 };
 use reqwest_middleware::{ClientWithMiddleware, Middleware, Next, RequestBuilder, Result};
-use reqwest_safe_retry::{Backoff, Endpoint, Jitter, KeyContract, RetryPolicy, SafeRetry, SendWitness, testing::FaultServer};
+use reqwest_safe_retry::{
+    Endpoint, KeyContract, RetryPolicy, SafeRetry, SendWitness,
+    policy::{Backoff, Jitter},
+    testing::FaultServer,
+};
 use tokio::net::TcpSocket;
 
 /// The defaults, with pauses of 1 ms.

@@ -5,8 +5,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use http::{Method, StatusCode};
 use reqwest_safe_retry::{
-    Audit, Endpoint, EndpointCatalog, Gap, KeyContract, KeySource, Operation, ProbeVerdict, RetryPolicy, Row, SafeRetry, Severity,
-    StatusProbe,
+    Endpoint, EndpointCatalog, KeyContract, Operation, ProbeVerdict, RetryPolicy, Row, SafeRetry, StatusProbe,
+    audit::{Audit, Gap, Severity},
+    policy::KeySource,
 };
 use serde_json::Value;
 

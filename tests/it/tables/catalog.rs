@@ -6,14 +6,15 @@ use http::{Method, StatusCode};
 use reqwest::Url;
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
 use reqwest_safe_retry::{
-    CatalogError, Endpoint, EndpointCatalog, KeyContract, ReportSlot, Row, SafeRetry,
+    Endpoint, EndpointCatalog, KeyContract, ReportSlot, Row, SafeRetry,
+    errors::CatalogError,
     testing::{Draws, Scripted, Step},
 };
 
 const API: &str = "https://api.example.com";
 
 fn client(catalog: EndpointCatalog, scripted: &Scripted) -> ClientWithMiddleware {
-    let retry = SafeRetry::new().with_catalog(catalog).with_draws(Draws::constant(reqwest_safe_retry::Draw::LEAST));
+    let retry = SafeRetry::new().with_catalog(catalog).with_draws(Draws::constant(reqwest_safe_retry::policy::Draw::LEAST));
     ClientBuilder::new(reqwest::Client::new()).with(retry).with(scripted.clone()).build()
 }
 

@@ -94,7 +94,7 @@ fn rows_of_other_projects_agree_wherever_they_are_no_policy() {
 #[test]
 #[cfg(feature = "middleware")]
 fn rows_of_vendor_fields_agree_once_these_are_read() {
-    use reqwest_safe_retry::HintSources;
+    use reqwest_safe_retry::hints::HintSources;
 
     for case in data(include_str!("../../data/retry_after_cases.json"))["cases"].as_array().unwrap() {
         let id = case["id"].as_str().unwrap();

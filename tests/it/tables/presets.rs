@@ -4,8 +4,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use reqwest_safe_retry::{
-    Veto,
-    policy::{IdempotencyKey, KeyAnswer, KeyContract, KeyFormat, Replays},
+    policy::{Coverage, IdempotencyKey, KeyAnswer, KeyContract, KeyFormat, Replays, ServerAdvice},
     presets,
 };
 use serde_json::Value;
@@ -83,10 +82,12 @@ fn every_preset_says_what_the_documentation_says() {
         assert_eq!(contract.replay_marker().map(HeaderName::as_str), marker.as_deref(), "{server}");
 
         let replayed_500 = match row["replays"].as_str() {
-            Some(fact) if fact.contains("incl. 500") || fact.contains("success or error") => Some(true),
-            Some(fact) if fact.contains("only 2xx") || fact.contains("re-executed") || fact.contains("5xx run again") => Some(false),
-            Some(_) | None if server == "Azure (OASIS)" => Some(false), // the rows of its own file
-            Some(_) | None => None,
+            Some(fact) if fact.contains("incl. 500") || fact.contains("success or error") => Coverage::Replayed,
+            Some(fact) if fact.contains("only 2xx") || fact.contains("re-executed") || fact.contains("5xx run again") => {
+                Coverage::RunsAgain
+            }
+            Some(_) | None if server == "Azure (OASIS)" => Coverage::RunsAgain, // the rows of its own file
+            Some(_) | None => Coverage::Unstated,
         };
         assert_eq!(contract.replays().covers(StatusCode::INTERNAL_SERVER_ERROR), replayed_500, "{server}");
     }
@@ -125,9 +126,9 @@ fn oasis_answers_are_read_as_its_table_says() {
         };
         assert_eq!(contract.answer(status, &HeaderMap::new()), expected, "{row}");
     }
-    assert_eq!(contract.replays().covers(StatusCode::CREATED), Some(true));
-    assert_eq!(contract.replays().covers(StatusCode::NOT_FOUND), Some(true));
-    assert_eq!(contract.replays().covers(StatusCode::BAD_GATEWAY), Some(false));
+    assert_eq!(contract.replays().covers(StatusCode::CREATED), Coverage::Replayed);
+    assert_eq!(contract.replays().covers(StatusCode::NOT_FOUND), Coverage::Replayed);
+    assert_eq!(contract.replays().covers(StatusCode::BAD_GATEWAY), Coverage::RunsAgain);
 }
 
 #[test]
@@ -186,7 +187,7 @@ fn hint_presets_read_what_the_servers_clients_read() {
     };
     let exact = said(&[("retry-after-ms", "1500"), ("retry-after", "1"), ("x-should-retry", "false"), ("stripe-should-retry", "false")]);
     let (millis, seconds) = (Some(Ok(Duration::from_millis(1500))), Some(Ok(Duration::from_secs(1))));
-    let veto = Some(Veto::Forbid);
+    let veto = Some(ServerAdvice::Forbid);
     for (server, hints, wait, veto) in [
         ("OpenAI", presets::OPENAI_HINTS, millis, veto),
         ("Anthropic", presets::ANTHROPIC_HINTS, millis, veto),
@@ -194,7 +195,7 @@ fn hint_presets_read_what_the_servers_clients_read() {
         ("Stripe", presets::STRIPE_HINTS, seconds, veto),
         ("Shopify", presets::SHOPIFY_HINTS, seconds, None),
     ] {
-        assert_eq!((hints.wait(&exact, UNIX_EPOCH), hints.veto(&exact)), (wait, veto), "{server}");
+        assert_eq!((hints.wait(&exact, UNIX_EPOCH), hints.advice(&exact)), (wait, veto), "{server}");
     }
     let cosmos = said(&[("x-ms-retry-after-ms", "100")]);
     assert_eq!(presets::AZURE_HINTS.wait(&cosmos, UNIX_EPOCH), Some(Ok(Duration::from_millis(100))));

@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, time::Duration};
 
 use reqwest_middleware::{ClientWithMiddleware, RequestBuilder};
 use reqwest_safe_retry::{
-    AdaptiveLimits, BudgetLimits, Cooldown, Draw, Endpoint, KeyContract, Outcome, RetryBudget, RetryErrorExt as _, SafeRetry, ScopeKey,
-    StopReason,
+    BudgetLimits, Cooldown, Endpoint, KeyContract, Outcome, RetryBudget, RetryErrorExt as _, SafeRetry, ScopeKey, StopReason,
+    policy::{AdaptiveLimits, Draw},
     testing::{Draws, Scripted, Step},
 };
 use tokio::time::{Instant, advance, sleep, timeout};

@@ -8,9 +8,11 @@ use std::{
 
 use reqwest_middleware::ClientWithMiddleware;
 use reqwest_safe_retry::{
-    BudgetLimits, Cooldown, Decided, Endpoint, HintSources, HoldsBack, KeyContract, Observer, Outcome, RetryBudget, RetryError,
-    RetryErrorExt as _, RetryReport, SafeRetry, ScopeKey, StopReason, Unmarked,
+    BudgetLimits, Cooldown, Endpoint, HoldsBack, KeyContract, Observer, Outcome, RetryBudget, RetryError, RetryErrorExt as _, RetryReport,
+    SafeRetry, ScopeKey, StopReason, Unmarked,
+    hints::HintSources,
     policy::defaults::MOST_SHARED_WAIT,
+    report::Decided,
     testing::{Draws, Scripted, Step},
 };
 use tokio::{

@@ -4,8 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use proptest::prelude::*;
 use reqwest_safe_retry::{
-    Backoff, BodyDeadlineExceeded, BudgetLimits, Cause, Deadline, Draw, Endpoint, HintSpread, Jitter, Outcome, ReplayBody, RetryBudget,
-    RetryError, RetryErrorExt as _, RetryPolicy, RetryReport, StopReason, TimeLimit, UnreadableHint,
+    BudgetLimits, Cause, Deadline, Endpoint, Outcome, ReplayBody, RetryBudget, RetryError, RetryErrorExt as _, RetryPolicy, RetryReport,
+    StopReason,
+    errors::BodyDeadlineExceeded,
+    policy::{Backoff, Draw, HintSpread, Jitter, UnreadableHint},
+    report::TimeLimit,
     testing::{Draws, Scripted, Step},
 };
 use tokio::time::{Instant, sleep, timeout};

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use reqwest_middleware::ClientBuilder;
 use reqwest_safe_retry::{
-    Decided, Endpoint, Evidence, KeyContract, Observer, Outcome, ReportSlot, RetryReport, SafeRetry, StopReason,
+    Endpoint, Evidence, KeyContract, Observer, Outcome, ReportSlot, RetryReport, SafeRetry, StopReason,
+    report::Decided,
     testing::{Scripted, Step},
 };
 use tokio::time::timeout;

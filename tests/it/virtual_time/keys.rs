@@ -12,8 +12,9 @@ use http::{Extensions, HeaderValue, Method};
 use reqwest::{Request, Response};
 use reqwest_middleware::{ClientWithMiddleware, Middleware, Next, RequestBuilder, Result};
 use reqwest_safe_retry::{
-    Cause, Cooldown, Endpoint, Evidence, HoldsBack, IdempotencyKey, KeyAnswer, KeyContract, KeyFormat, KeyScope, KeySource, Misuse,
-    Outcome, ReplayRequest, ResendReason, RetryError, RetryErrorExt as _, RetryPolicy, RetryReport, SendWitness, StopReason, Verdict,
+    Cause, Cooldown, Endpoint, Evidence, HoldsBack, IdempotencyKey, KeyContract, Misuse, Outcome, ReplayRequest, RetryError,
+    RetryErrorExt as _, RetryPolicy, RetryReport, SendWitness, StopReason, Verdict,
+    policy::{KeyAnswer, KeyFormat, KeyScope, KeySource, Replays, ResendReason},
     presets,
     testing::{Recorded, Scripted, Step},
 };
@@ -286,6 +287,28 @@ async fn a_replayed_answer_is_final_whatever_its_status() {
     let peer = Scripted::new([Step::status(500).with_header("idempotent-replayed", "false"), Step::status(201)]);
     let ended = end(post(&client(steady(), &peer), payment())).await;
     assert!(ended.status() == 201 && !ended.report.replayed());
+}
+
+/// A server that replays failures and marks none answers alike for ever. The second answer settles
+/// it; what a gateway answers settles nothing, nor does another failure.
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_comes_back_alike_is_the_saved_result_where_failures_are_saved() {
+    let replaying = KeyContract::ietf(DAY);
+    let rows: [(&str, KeyContract, &[u16], u16, usize); 7] = [
+        ("saved", replaying.clone(), &[500, 500, 201], 500, 2),
+        ("another failure between", replaying.clone(), &[500, 503, 500], 500, 3),
+        ("a gateway", replaying.clone(), &[503, 503, 201], 201, 3),
+        ("a limiter", replaying.clone(), &[429, 429, 201], 201, 3),
+        ("it would be marked", KeyContract::STRIPE, &[500, 500, 201], 201, 3),
+        ("failures run again", replaying.clone().with_replays(Replays::Settled), &[500, 500, 201], 201, 3),
+        ("nobody says", replaying.with_replays(Replays::Unstated), &[500, 500, 201], 201, 3),
+    ];
+    for (case, contract, statuses, status, sends) in rows {
+        let peer = Scripted::new(statuses.iter().map(|status| Step::status(*status)));
+        let ended = end(post(&client(steady(), &peer), Endpoint::keyed_write(contract))).await;
+        assert_eq!((ended.status(), peer.requests().len()), (status, sends), "{case}");
+        assert_eq!(ended.report.replayed(), case == "saved", "{case}");
+    }
 }
 
 /// No classifier can make a replay resendable.

@@ -17,8 +17,9 @@ use http::{Extensions, Method, StatusCode};
 use reqwest::{Body, Request, Response};
 use reqwest_middleware::{ClientWithMiddleware, Middleware, Next, Result};
 use reqwest_safe_retry::{
-    AdaptiveLimits, BudgetLimits, Cause, Endpoint, KeyContract, Outcome, ReplayBody, ReplayRequest, ReportSlot, ResendReason, RetryBudget,
-    RetryError, RetryErrorExt as _, RetryPolicy, RetryReport, SafeRetry, SendWitness, Signal, StopReason, Verdict,
+    BudgetLimits, Cause, Endpoint, KeyContract, Outcome, ReplayBody, ReplayRequest, ReportSlot, RetryBudget, RetryError,
+    RetryErrorExt as _, RetryPolicy, RetryReport, SafeRetry, SendWitness, StopReason, Verdict,
+    policy::{AdaptiveLimits, ResendReason, Signal},
     testing::{Scripted, Step},
 };
 use tokio::time::{Duration, Instant, sleep};
@@ -636,7 +637,7 @@ async fn an_adaptive_budget_hears_of_every_answer_that_was_accepted() {
     let steps = std::iter::repeat_n(Step::status(200), 100).chain([Step::fails(), Step::ok("done")]);
     let peer = Scripted::new(steps);
     // The least draw is refused as soon as any is.
-    let draws = reqwest_safe_retry::testing::Draws::constant(reqwest_safe_retry::Draw::LEAST);
+    let draws = reqwest_safe_retry::testing::Draws::constant(reqwest_safe_retry::policy::Draw::LEAST);
     let client = client(steady().with_budget(budget).with_draws(draws), &peer);
     for _ in 0..101 {
         assert_eq!(client.get(URL).send().await.unwrap().status(), 200);

@@ -6,8 +6,8 @@ use futures_util::FutureExt;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, RequestBuilder};
 use reqwest_safe_retry::{
-    Draw, Endpoint, Operation, Outcome, ProbeVerdict, RetryBudget, RetryReport, SafeRetry, SendWitness, StatusProbe,
-    policy::BudgetLimits,
+    Endpoint, Operation, Outcome, ProbeVerdict, RetryBudget, RetryReport, SafeRetry, SendWitness, StatusProbe,
+    policy::{BudgetLimits, Draw},
     testing::{Draws, Scripted, Step},
 };
 

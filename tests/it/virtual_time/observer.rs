@@ -7,9 +7,10 @@ use std::{
 
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, RequestBuilder};
 use reqwest_safe_retry::{
-    Cooldown, CorrelationId, Deadline, Decided, Draw, Endpoint, HoldsBack, KeyContract, Observer, Operation, Outcome, ProbeVerdict,
-    ReportSlot, RetryBudget, RetryPolicy, RetryReport, SafeRetry, SendWitness, Situation, StatusProbe, StopReason,
-    policy::BudgetLimits,
+    Cooldown, CorrelationId, Deadline, Endpoint, HoldsBack, KeyContract, Observer, Operation, Outcome, ProbeVerdict, ReportSlot,
+    RetryBudget, RetryPolicy, RetryReport, SafeRetry, SendWitness, StatusProbe, StopReason,
+    policy::{BudgetLimits, Draw, Situation},
+    report::Decided,
     testing::{Draws, Scripted, Step},
 };
 use serde_json::{Value, json};

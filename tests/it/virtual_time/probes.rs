@@ -6,8 +6,10 @@ use http::{Extensions, HeaderMap, StatusCode};
 use reqwest::{Request, Response, Url};
 use reqwest_middleware::{ClientWithMiddleware, Middleware, Next, RequestBuilder, Result};
 use reqwest_safe_retry::{
-    BudgetLimits, Endpoint, Evidence, Found, IdempotencyKey, KeyContract, KeyFormat, Operation, Outcome, ProbeVerdict, ReplayBody,
-    ResendReason, RetryBudget, RetryError, RetryErrorExt as _, RetryPolicy, RetryReport, SendWitness, StatusProbe, StopReason, Verdict,
+    BudgetLimits, Endpoint, Evidence, IdempotencyKey, KeyContract, Operation, Outcome, ProbeVerdict, ReplayBody, RetryBudget, RetryError,
+    RetryErrorExt as _, RetryPolicy, RetryReport, SendWitness, StatusProbe, StopReason, Verdict,
+    policy::{KeyFormat, ResendReason},
+    report::Found,
     testing::{Scripted, Step},
 };
 use tokio::time::{Duration, Instant, sleep, timeout};

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use reqwest_middleware::ClientBuilder;
 use reqwest_safe_retry::{
-    Cooldown, Draw, Endpoint, Found, Operation, Outcome, ProbeVerdict, ReportSlot, RetryPolicy, RetryReport, SafeRetry, ScopeKey,
-    StatusProbe, StatusUrl, StopReason,
+    Cooldown, Endpoint, Operation, Outcome, ProbeVerdict, ReportSlot, RetryPolicy, RetryReport, SafeRetry, ScopeKey, StatusProbe,
+    StatusUrl, StopReason,
+    policy::Draw,
+    report::Found,
     testing::{Draws, Recorded, Scripted, Step},
 };
 

@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, iter};
 
 use futures_util::future::join_all;
 use reqwest_safe_retry::{
-    Backoff, Deadline, Draw, Endpoint, Jitter, KeyContract, Outcome, RetryError, RetryErrorExt as _, RetryPolicy, StopReason,
+    Deadline, Endpoint, KeyContract, Outcome, RetryError, RetryErrorExt as _, RetryPolicy, StopReason,
+    policy::{Backoff, Draw, Jitter},
     testing::{Draws, Scripted, Step},
 };
 use tokio::time::{Duration, Instant, sleep};

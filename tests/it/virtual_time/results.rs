@@ -9,8 +9,9 @@ use http::StatusCode;
 use reqwest::{Request, Response};
 use reqwest_middleware::{ClientWithMiddleware, Error, Middleware, Next, RequestBuilder, Result};
 use reqwest_safe_retry::{
-    Cause, Deadline, Endpoint, Evidence, IdempotencyKey, KeyContract, KeySource, Misuse, Outcome, ReplayBody, ReplayRequest, ReportSlot,
-    RetryError, RetryErrorExt as _, RetryReport, SafeRetry, SendWitness, StopReason,
+    Cause, Deadline, Endpoint, Evidence, IdempotencyKey, KeyContract, Misuse, Outcome, ReplayBody, ReplayRequest, ReportSlot, RetryError,
+    RetryErrorExt as _, RetryReport, SafeRetry, SendWitness, StopReason,
+    policy::KeySource,
     testing::{Scripted, Step},
 };
 

@@ -7,7 +7,9 @@ use http::{Extensions, Method, StatusCode};
 use reqwest::{Request, Response, ResponseBuilderExt, Url};
 use reqwest_middleware::{ClientBuilder, Middleware, Next};
 use reqwest_safe_retry::{
-    Deadline, Draw, Endpoint, Found, IdempotencyKey, KeyContract, Outcome, ReportSlot, RetryPolicy, RetryReport, SafeRetry, StatusUrl,
+    Deadline, Endpoint, IdempotencyKey, KeyContract, Outcome, ReportSlot, RetryPolicy, RetryReport, SafeRetry, StatusUrl,
+    policy::Draw,
+    report::Found,
     testing::{Draws, Recorded, Scripted, Step},
 };
 

@@ -4,7 +4,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use reqwest_middleware::{ClientWithMiddleware, RequestBuilder};
 use reqwest_safe_retry::{
-    Endpoint, HintSources, KeyContract, Outcome, RetryErrorExt as _, StopReason, Verdict, presets,
+    Endpoint, KeyContract, Outcome, RetryErrorExt as _, StopReason, Verdict,
+    hints::HintSources,
+    presets,
     testing::{Scripted, Step},
 };
 
@@ -30,7 +32,7 @@ async fn pause(sources: HintSources, first: Step) -> Duration {
     pauses[0]
 }
 
-const VETOES: HintSources = HintSources::STANDARD.with_vetoes();
+const ADVICE: HintSources = HintSources::STANDARD.with_vetoes();
 
 fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
@@ -47,7 +49,7 @@ fn dated(step: Step, unix_time: Duration) -> Step {
 async fn a_veto_ends_the_operation_with_its_answer() {
     for veto in ["x-should-retry", "stripe-should-retry"] {
         let first = || Step::status(503).with_header(veto, "false").with_body("no use");
-        let (ended, sends, _) = run(VETOES, first(), |client| client.get(URL)).await;
+        let (ended, sends, _) = run(ADVICE, first(), |client| client.get(URL)).await;
         assert_eq!(
             (ended.report.stop(), ended.report.outcome(), ended.took),
             (StopReason::ServerForbade, Outcome::Answered, Duration::ZERO)
@@ -55,7 +57,7 @@ async fn a_veto_ends_the_operation_with_its_answer() {
         assert_eq!((sends, ended.result.unwrap().text().await.unwrap().as_str()), (1, "no use"));
 
         let keyed = |client: &ClientWithMiddleware| client.post(URL).with_extension(Endpoint::keyed_write(KeyContract::STRIPE));
-        let (ended, sends, _) = run(VETOES, first(), keyed).await;
+        let (ended, sends, _) = run(ADVICE, first(), keyed).await;
         assert_eq!((sends, ended.status()), (1, 503));
         assert_eq!((ended.report.stop(), ended.report.outcome()), (StopReason::ServerForbade, Outcome::Unknown), "a veto proves nothing");
     }
@@ -75,7 +77,7 @@ async fn a_veto_is_heard_only_where_it_is_asked_for() {
 async fn a_server_that_says_retry_protects_no_write() {
     for endpoint in [None, Some(Endpoint::unprotected_write())] {
         let first = Step::status(500).with_header("x-should-retry", "true");
-        let (ended, sends, _) = run(VETOES, first, |client| match endpoint {
+        let (ended, sends, _) = run(ADVICE, first, |client| match endpoint {
             Some(endpoint) => client.post(URL).with_extension(endpoint),
             None => client.post(URL),
         })
@@ -88,10 +90,10 @@ async fn a_server_that_says_retry_protects_no_write() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_says_retry_opens_failures_that_are_final_otherwise() {
     for status in [400, 409, 501] {
-        let (ended, sends, _) = run(VETOES, Step::status(status).with_header("x-should-retry", "true"), |client| client.get(URL)).await;
+        let (ended, sends, _) = run(ADVICE, Step::status(status).with_header("x-should-retry", "true"), |client| client.get(URL)).await;
         assert_eq!((ended.status(), sends), (200, 2), "{status}");
     }
-    let (ended, sends, _) = run(VETOES, Step::status(400).with_header("stripe-should-retry", "true"), |client| {
+    let (ended, sends, _) = run(ADVICE, Step::status(400).with_header("stripe-should-retry", "true"), |client| {
         client.post(URL).with_extension(Endpoint::keyed_write(KeyContract::ietf(seconds(60_000))))
     })
     .await;
@@ -103,7 +105,7 @@ async fn a_word_about_retrying_makes_no_failure_of_an_answer() {
     for said in ["true", "false", "perhaps"] {
         for status in [200, 201, 304] {
             let peer = Scripted::new([Step::status(status).with_header("x-should-retry", said)]);
-            let ended = end(client(hasty().with_hints(VETOES), &peer).get(URL)).await;
+            let ended = end(client(hasty().with_hints(ADVICE), &peer).get(URL)).await;
             assert_eq!((ended.status(), peer.sends()), (status, 1));
             assert_eq!((ended.report.stop(), ended.report.outcome()), (StopReason::AnswerIsFinal, Outcome::Answered), "{status} {said}");
         }
@@ -114,7 +116,7 @@ async fn a_word_about_retrying_makes_no_failure_of_an_answer() {
 async fn a_veto_ends_the_wait_for_a_key_in_use() {
     let keyed = || Endpoint::keyed_write(KeyContract::STRIPE);
     let conflict = || Step::status(409).with_header("stripe-should-retry", "false");
-    let (ended, sends, _) = run(VETOES, conflict(), |client| client.post(URL).with_extension(keyed())).await;
+    let (ended, sends, _) = run(ADVICE, conflict(), |client| client.post(URL).with_extension(keyed())).await;
     assert_eq!((ended.status(), sends, ended.report.stop()), (409, 1, StopReason::ServerForbade));
     let (ended, sends, _) = run(HintSources::STANDARD, conflict(), |client| client.post(URL).with_extension(keyed())).await;
     assert_eq!((ended.status(), sends), (200, 2));
@@ -123,7 +125,7 @@ async fn a_veto_ends_the_wait_for_a_key_in_use() {
 #[tokio::test(start_paused = true)]
 async fn a_replay_is_final_whatever_the_server_says_about_retrying() {
     let replay = Step::status(500).with_header("idempotent-replayed", "true").with_header("stripe-should-retry", "true");
-    let (ended, sends, _) = run(VETOES, replay, |client| client.post(URL).with_extension(Endpoint::keyed_write(KeyContract::STRIPE))).await;
+    let (ended, sends, _) = run(ADVICE, replay, |client| client.post(URL).with_extension(Endpoint::keyed_write(KeyContract::STRIPE))).await;
     assert_eq!((ended.status(), sends), (500, 1));
 }
 
@@ -131,7 +133,7 @@ async fn a_replay_is_final_whatever_the_server_says_about_retrying() {
 async fn the_endpoints_own_verdict_beats_the_servers_veto() {
     let stubborn = Endpoint::read().classified_by(|answer| (answer.status() == 503).then_some(Verdict::Resendable));
     let (ended, sends, _) =
-        run(VETOES, Step::status(503).with_header("x-should-retry", "false"), |client| client.get(URL).with_extension(stubborn)).await;
+        run(ADVICE, Step::status(503).with_header("x-should-retry", "false"), |client| client.get(URL).with_extension(stubborn)).await;
     assert_eq!((ended.status(), sends), (200, 2));
 }
 

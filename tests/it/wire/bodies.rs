@@ -14,8 +14,10 @@ use reqwest::{
 };
 use reqwest_middleware::{ClientWithMiddleware, Error, RequestBuilder, Result};
 use reqwest_safe_retry::{
-    Cause, Endpoint, IdempotencyKey, Outcome, ReplayBody, ReplayRequest, ReportSlot, ResendReason, RetryError, RetryErrorExt, RetryReport,
-    SafeRetry, StopReason, TimeLimit,
+    Cause, Endpoint, IdempotencyKey, Outcome, ReplayBody, ReplayRequest, ReportSlot, RetryError, RetryErrorExt, RetryReport, SafeRetry,
+    StopReason,
+    policy::ResendReason,
+    report::TimeLimit,
     testing::{Fault, FaultServer, Recorded},
 };
 

@@ -6,7 +6,8 @@ use futures_util::future::join_all;
 use reqwest::{Method, Response, StatusCode};
 use reqwest_middleware::{Error, RequestBuilder, Result};
 use reqwest_safe_retry::{
-    Cause, Endpoint, Evidence, Outcome, ReportSlot, RetryError, RetryErrorExt, RetryPolicy, RetryReport, SafeRetry, StopReason, TimeLimit,
+    Cause, Endpoint, Evidence, Outcome, ReportSlot, RetryError, RetryErrorExt, RetryPolicy, RetryReport, SafeRetry, StopReason,
+    report::TimeLimit,
     testing::{Fault, FaultServer},
 };
 

@@ -7,7 +7,8 @@ use futures_util::future::{Either, select};
 use reqwest::{ClientBuilder, Response, StatusCode};
 use reqwest_middleware::{ClientWithMiddleware, RequestBuilder, Result};
 use reqwest_safe_retry::{
-    BudgetLimits, Cause, Endpoint, ReportSlot, RetryBudget, RetryError, RetryErrorExt, RetryPolicy, RetryReport, SafeRetry, TimeLimit,
+    BudgetLimits, Cause, Endpoint, ReportSlot, RetryBudget, RetryError, RetryErrorExt, RetryPolicy, RetryReport, SafeRetry,
+    report::TimeLimit,
     testing::{Fault, FaultServer, H2Fault},
 };
 use tokio::{

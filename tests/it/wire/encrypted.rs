@@ -7,7 +7,8 @@ use futures_util::future::join_all;
 use reqwest::{Certificate, ClientBuilder, Method, Response, StatusCode};
 use reqwest_middleware::{ClientWithMiddleware, Result};
 use reqwest_safe_retry::{
-    BudgetLimits, Endpoint, Evidence, Outcome, ReportSlot, ResendReason, RetryBudget, RetryError, RetryErrorExt, RetryReport, SafeRetry,
+    BudgetLimits, Endpoint, Evidence, Outcome, ReportSlot, RetryBudget, RetryError, RetryErrorExt, RetryReport, SafeRetry,
+    policy::ResendReason,
     testing::{Fault, FaultServer, Recorded, Tls},
 };
 

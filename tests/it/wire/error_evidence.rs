@@ -8,7 +8,9 @@ use futures_util::future::join_all;
 use reqwest::ClientBuilder;
 use reqwest_middleware::{Error, Result};
 use reqwest_safe_retry::{
-    AttemptRecord, Evidence, ReportSlot, ResendReason, RetryErrorExt, RetryReport, SafeRetry, Signal,
+    Evidence, ReportSlot, RetryErrorExt, RetryReport, SafeRetry,
+    policy::{ResendReason, Signal},
+    report::AttemptRecord,
     testing::{Fault, FaultServer, H2Fault, H2Reason},
 };
 use serde_json::Value;

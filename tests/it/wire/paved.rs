@@ -8,8 +8,9 @@ use http::Extensions;
 use reqwest::{Certificate, ClientBuilder, Method, Request, Response, StatusCode, Url};
 use reqwest_middleware::{ClientWithMiddleware, Middleware, Next, Result};
 use reqwest_safe_retry::{
-    Cause, Cooldown, Endpoint, Evidence, Outcome, ReportSlot, ResendReason, RetryError, RetryErrorExt, RetryReport, SafeRetry, ScopeKey,
-    StopReason, Unmarked,
+    Cause, Cooldown, Endpoint, Evidence, Outcome, ReportSlot, RetryError, RetryErrorExt, RetryReport, SafeRetry, ScopeKey, StopReason,
+    Unmarked,
+    policy::ResendReason,
     testing::{Fault, FaultServer, H2Fault, H2Reason, Handshake, Recorded, Tls},
 };
 

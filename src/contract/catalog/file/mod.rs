@@ -60,7 +60,7 @@ impl EndpointCatalog {
     ///     status_url = "/orders/{order}/shipment"
     ///     deadline = "30s"
     /// "#)?;
-    /// # Ok::<(), reqwest_safe_retry::CatalogError>(())
+    /// # Ok::<(), reqwest_safe_retry::errors::CatalogError>(())
     /// ```
     pub fn from_toml(text: &str) -> Result<Self, CatalogError> {
         let file: TomlFile = serde_path_to_error::deserialize(toml::Deserializer::new(text)).map_err(|error| {

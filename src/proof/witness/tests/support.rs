@@ -2,6 +2,7 @@
 
 use std::{
     future::Future,
+    mem,
     net::SocketAddr,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -13,7 +14,7 @@ use reqwest::{Body, Request, Response, redirect};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Error, Middleware, Next, Result};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     task::JoinHandle,
     time::timeout,
 };
@@ -180,9 +181,14 @@ pub(super) fn redirect_to(status: u16, location: &str) -> String {
     format!("HTTP/1.1 {status} Elsewhere\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n")
 }
 
-/// A port that refuses connections.
+/// A port that refuses connections: it is taken, and nobody listens. It stays taken until the tests
+/// end, so that no other of them is given it.
 pub(super) async fn dead_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = socket.local_addr().unwrap();
+    mem::forget(socket);
+    address
 }
 
 /// How a client came to its witness.
