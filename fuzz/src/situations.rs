@@ -100,7 +100,7 @@ impl<'a> Bytes<'a> {
     }
 
     fn signal(&mut self) -> Signal {
-        match self.byte() % 9 {
+        match self.byte() % 10 {
             0 => Signal::Answered(self.status()),
             1 => Signal::Final(self.status()),
             2 => Signal::Resendable(self.status()),
@@ -109,6 +109,7 @@ impl<'a> Bytes<'a> {
             5 => Signal::Broken,
             6 => Signal::BodyLost(self.status()),
             7 => Signal::Forbidden,
+            8 => Signal::Overloaded(self.status()),
             _ => Signal::ProbedAbsent,
         }
     }

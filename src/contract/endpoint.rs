@@ -12,7 +12,8 @@ use http::{HeaderMap, Method, StatusCode};
 use crate::{
     contract::hints::HintSources,
     contract::probe::StatusProbe,
-    policy::{Effect, KeyContract, Lapsed, RetryPolicy, RetryStatuses, Verdict, defaults},
+    policy::{Effect, KeyContract, Lapsed, RetryPolicy, RetryStatuses, Signal, Verdict, defaults},
+    response::body::Whole,
 };
 
 /// The contract the caller states for a request: its effect, its protection and its limits.
@@ -62,10 +63,21 @@ struct Terms {
     most_body: Option<usize>,
     trusted_refusals: RetryStatuses,
     classifier: Option<Arc<Classifier>>,
+    wait_reader: Option<Arc<WaitReader>>,
+    failures: Failures,
     hints: Option<HintSources>,
 }
 
 type Classifier = dyn Fn(&Answer<'_>) -> Option<Verdict> + Send + Sync;
+type WaitReader = dyn Fn(&Answer<'_>) -> Option<Duration> + Send + Sync;
+
+/// What comes out after the last attempt, where its answer is a failure by the endpoint's own
+/// verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Failures {
+    Answers,
+    Errors,
+}
 
 #[derive(Debug, Clone)]
 enum Kind {
@@ -217,8 +229,41 @@ impl Endpoint {
     ///
     /// A verdict says what an answer *means*, never what it proves: only
     /// [`trusting_refusal`](Self::trusting_refusal) changes that.
+    ///
+    /// When nothing more is sent, the last answer comes out as it came, also where the verdict
+    /// calls it a failure: `Ok` with a status of 200, if a server says its errors so. With
+    /// [`failures_are_errors`](Self::failures_are_errors) such an answer never comes out as `Ok`.
     pub fn classified_by(self, classifier: impl Fn(&Answer<'_>) -> Option<Verdict> + Send + Sync + 'static) -> Self {
         self.with(|terms| terms.classifier = Some(Arc::new(classifier)))
+    }
+
+    /// Makes a typed error of the last answer, whatever its status, where the endpoint's verdict
+    /// says that it is no result: [`Verdict::Resendable`], [`Verdict::Overloaded`],
+    /// [`Verdict::KeyInUse`] or [`Verdict::Forbidden`].
+    ///
+    /// For servers that answer 200 with an error in the body. Of a write it is
+    /// [`OutcomeUnknown`](crate::RetryError::OutcomeUnknown) or
+    /// [`Unprocessed`](crate::RetryError::Unprocessed), of a read
+    /// [`Unsuccessful`](crate::RetryError::Unsuccessful), each with the report and the status.
+    ///
+    /// # Default
+    /// The last answer comes out as it came.
+    pub fn failures_are_errors(self) -> Self {
+        self.with(|terms| terms.failures = Failures::Errors)
+    }
+
+    /// Reads the wait that a server asks for in its own way, such as one in the body, which needs
+    /// [`reading_body`](Self::reading_body). The longer of it and of what the
+    /// [header fields](Self::with_hints) say counts.
+    ///
+    /// # Examples
+    /// ```
+    /// use reqwest_safe_retry::{Endpoint, presets};
+    ///
+    /// let prediction = Endpoint::read().reading_body(64 * 1024).waits_read_by(presets::google_retry_delay);
+    /// ```
+    pub fn waits_read_by(self, reader: impl Fn(&Answer<'_>) -> Option<Duration> + Send + Sync + 'static) -> Self {
+        self.with(|terms| terms.wait_reader = Some(Arc::new(reader)))
     }
 
     /// Sets which fields of an answer are read as a wait or a veto, instead of the client's
@@ -244,6 +289,8 @@ impl Endpoint {
             most_body: None,
             trusted_refusals: RetryStatuses::NONE,
             classifier: None,
+            wait_reader: None,
+            failures: Failures::Answers,
             hints: None,
         }))
     }
@@ -332,6 +379,18 @@ impl Endpoint {
     pub(crate) fn classify(&self, answer: &Answer<'_>) -> Option<Verdict> {
         self.0.classifier.as_ref().and_then(|classify| classify(answer))
     }
+
+    pub(crate) fn wait(&self, answer: &Answer<'_>) -> Option<Duration> {
+        self.0.wait_reader.as_ref().and_then(|read| read(answer))
+    }
+
+    /// Whether an operation that ends with this signal ends without a result.
+    pub(crate) fn makes_an_error_of(&self, signal: Signal) -> bool {
+        match signal {
+            Signal::Resendable(_) | Signal::Overloaded(_) | Signal::KeyInUse | Signal::Forbidden => self.0.failures == Failures::Errors,
+            Signal::Answered(_) | Signal::Final(_) | Signal::Failed | Signal::Broken | Signal::BodyLost(_) | Signal::ProbedAbsent => false,
+        }
+    }
 }
 
 impl fmt::Debug for Endpoint {
@@ -346,17 +405,17 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// An answer as a classifier sees it: status, headers, and the body when [`Endpoint::reading_body`]
-/// has read it.
+/// An answer as a classifier sees it: status, headers, and body and trailers when
+/// [`Endpoint::reading_body`] has read them.
 pub struct Answer<'a> {
     status: StatusCode,
     headers: &'a HeaderMap,
-    body: Option<&'a [u8]>,
+    read: Option<&'a Whole>,
 }
 
 impl<'a> Answer<'a> {
-    pub(crate) const fn new(status: StatusCode, headers: &'a HeaderMap, body: Option<&'a [u8]>) -> Self {
-        Self { status, headers, body }
+    pub(crate) const fn new(status: StatusCode, headers: &'a HeaderMap, read: Option<&'a Whole>) -> Self {
+        Self { status, headers, read }
     }
 
     /// The status.
@@ -373,8 +432,15 @@ impl<'a> Answer<'a> {
 
     /// The body, when the endpoint reads bodies and this one was short enough.
     #[must_use]
-    pub const fn body(&self) -> Option<&'a [u8]> {
-        self.body
+    pub fn body(&self) -> Option<&'a [u8]> {
+        self.read.map(|whole| &*whole.body)
+    }
+
+    /// The trailers that followed the body, such as `grpc-status`, where it was read and there were
+    /// any ([RFC 9110 §6.5](https://www.rfc-editor.org/rfc/rfc9110#section-6.5)).
+    #[must_use]
+    pub fn trailers(&self) -> Option<&'a HeaderMap> {
+        self.read.and_then(|whole| whole.trailers.as_ref())
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the caller states about requests: what sending one again does, what protects it, whom to
 //! ask about it.
 
+mod body_waits;
 pub(crate) mod catalog;
 pub(crate) mod endpoint;
 pub mod hints;

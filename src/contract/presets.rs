@@ -20,6 +20,7 @@ use std::time::Duration;
 use http::{HeaderName, StatusCode, header::RETRY_AFTER};
 
 use crate::{
+    contract::body_waits::longest_under,
     contract::endpoint::{Answer, Endpoint},
     contract::hints::HintSources,
     policy::{KeyContract, KeyFormat, Replays, Verdict},
@@ -206,10 +207,34 @@ fn github_limit(answer: &Answer<'_>) -> Option<Verdict> {
     let used_up = headers.get("x-ratelimit-remaining").is_some_and(|left| left == "0") && headers.contains_key("x-ratelimit-reset");
     let asks_to_wait = used_up || headers.contains_key(RETRY_AFTER);
     match answer.status() {
-        StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS if asks_to_wait => Some(Verdict::Resendable),
+        StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS if asks_to_wait => Some(Verdict::Overloaded),
         StatusCode::TOO_MANY_REQUESTS => Some(Verdict::Forbidden),
         _ => None,
     }
+}
+
+/// The wait in the body of a Google Cloud error: `retryDelay` of `google.rpc.RetryInfo`, as in
+/// `"retryDelay": "12s"`. For [`Endpoint::waits_read_by`], with
+/// [`reading_body`](Endpoint::reading_body).
+///
+/// Source: <https://cloud.google.com/apis/design/errors#error_details>.
+pub fn google_retry_delay(answer: &Answer<'_>) -> Option<Duration> {
+    longest_under("retryDelay", failed(answer)?)
+}
+
+/// The wait in the body of an error of Discord (`"retry_after": 1.337`) or Telegram
+/// (`"parameters": {"retry_after": 5}`), in seconds. For [`Endpoint::waits_read_by`], with
+/// [`reading_body`](Endpoint::reading_body).
+///
+/// Sources: <https://discord.com/developers/docs/topics/rate-limits>,
+/// <https://core.telegram.org/bots/api#responseparameters>.
+pub fn retry_after_in_body(answer: &Answer<'_>) -> Option<Duration> {
+    longest_under("retry_after", failed(answer)?)
+}
+
+/// The body of a failure: what a result says is no wait.
+fn failed<'a>(answer: &Answer<'a>) -> Option<&'a [u8]> {
+    answer.body().filter(|_| answer.status().is_client_error() || answer.status().is_server_error())
 }
 
 /// A write to Twilio's REST API: it takes no key, but a request that is answered 429 was never

@@ -16,12 +16,12 @@ use crate::{
     operation::plan::Plan,
     operation::supply::Outgoing,
     outcome::facts::AttemptFacts,
-    policy::{AnswerFacts, Evidence, Signal, TooEarly},
+    policy::{AnswerFacts, Evidence, RetryPolicy, Signal, TooEarly},
     proof::cause::{Cause, TimeLimit},
     proof::errors,
     proof::witness::{Head, KeyKept, Redirects, SendSlot},
     request::deadline::Deadline,
-    response::body::{self, Loss, Read},
+    response::body::{self, Loss, Read, Whole},
     response::url::has_url,
 };
 
@@ -40,6 +40,8 @@ pub(crate) enum Held {
     Response(Response),
     /// There was a response; its connection was given back before a pause.
     GivenBack,
+    /// There was a response, and it is none by the endpoint's own verdict.
+    NoResult,
     Error(Error),
     TimedOut(TimeLimit),
     /// The head arrived, the body did not: with the transport's error, unless a limit of ours cut
@@ -133,7 +135,7 @@ impl Attempt {
     pub(crate) fn answered_by(&self) -> Option<&Url> {
         match &self.held {
             Held::Response(response) => has_url(response).then(|| response.url()),
-            Held::GivenBack | Held::Error(_) | Held::TimedOut(_) | Held::BodyLost(_) | Held::Unsupplied(_) => None,
+            Held::GivenBack | Held::NoResult | Held::Error(_) | Held::TimedOut(_) | Held::BodyLost(_) | Held::Unsupplied(_) => None,
         }
     }
 
@@ -148,19 +150,16 @@ impl Attempt {
             None => Read::TooLong(response),
         };
         match read {
-            Read::Whole { response, body } => {
-                let facts = facts(plan, status, [Some(response.headers()), seen.as_ref()], Some(&body), earlier);
-                (self.facts.signal, self.facts.key_answer) = (plan.policy.read(&facts), facts.key_answer);
+            Read::Whole { response, whole } => {
+                self.means(plan, status, [Some(response.headers()), seen.as_ref()], Some(&whole), earlier, RetryPolicy::read);
                 self.held = Held::Response(response);
             }
             Read::TooLong(response) => {
-                let facts = facts(plan, status, [Some(response.headers()), seen.as_ref()], None, earlier);
-                (self.facts.signal, self.facts.key_answer) = (plan.policy.read(&facts), facts.key_answer);
+                self.means(plan, status, [Some(response.headers()), seen.as_ref()], None, earlier, RetryPolicy::read);
                 self.held = Held::Response(response);
             }
             Read::Lost(lost) => {
-                let facts = facts(plan, status, [Some(&lost.head.headers), seen.as_ref()], None, earlier);
-                (self.facts.signal, self.facts.key_answer) = (plan.policy.read_without_body(&facts), facts.key_answer);
+                self.means(plan, status, [Some(&lost.head.headers), seen.as_ref()], None, earlier, RetryPolicy::read_without_body);
                 self.waits_from = Instant::now();
                 (self.facts.cause, self.held) = match (lost.loss, lost.error) {
                     (Loss::Transport, Some(error)) => (Cause::BodyLost, Held::BodyLost(Ok(error))),
@@ -168,6 +167,34 @@ impl Attempt {
                 };
             }
         }
+    }
+
+    /// What an answer means, and the wait that the endpoint reads in its own way: the longer one
+    /// counts, and what cannot be read stays so.
+    fn means(
+        &mut self,
+        plan: &Plan<'_>,
+        status: StatusCode,
+        said: Said<'_>,
+        whole: Option<&Whole>,
+        earlier: Earlier,
+        read: fn(&RetryPolicy, &AnswerFacts) -> Signal,
+    ) {
+        let endpoint = plan.endpoint.as_ref();
+        let heard = || said.into_iter().flatten();
+        let answer = heard().next().map(|headers| Answer::new(status, headers, whole));
+        if let Some(wait) = endpoint.zip(answer.as_ref()).and_then(|(endpoint, answer)| endpoint.wait(answer)) {
+            self.facts.hint = Some(self.facts.hint.unwrap_or(Ok(wait)).map(|hint| hint.max(wait)));
+        }
+        let contract = endpoint.and_then(Endpoint::contract);
+        let facts = AnswerFacts {
+            status,
+            key_answer: contract.and_then(|contract| heard().find_map(|headers| contract.answer_after(earlier.status, status, headers))),
+            verdict: endpoint.zip(answer.as_ref()).and_then(|(endpoint, answer)| endpoint.classify(answer)),
+            server_advice: heard().filter_map(|headers| plan.hints.advice(headers)).max(),
+            too_early: earlier.too_early,
+        };
+        (self.facts.signal, self.facts.key_answer) = (read(&plan.policy, &facts), facts.key_answer);
     }
 
     /// What the head of an answer says and proves.
@@ -213,12 +240,11 @@ impl Attempt {
     fn made_an_error(&mut self, plan: &Plan<'_>, head: &Head, slot: &SendSlot, earlier: Earlier) {
         let said = [Some(&head.headers), None];
         self.head(plan, head.status, said, slot);
-        (self.facts.signal, self.facts.key_answer) = if head.is_error() {
-            let facts = facts(plan, head.status, said, None, earlier);
-            (plan.policy.read(&facts), facts.key_answer)
+        if head.is_error() {
+            self.means(plan, head.status, said, None, earlier, RetryPolicy::read);
         } else {
-            (Signal::Final(head.status), None)
-        };
+            self.facts.signal = Signal::Final(head.status);
+        }
     }
 }
 
@@ -230,16 +256,3 @@ fn unanswered(slot: &SendSlot) -> Evidence {
 
 /// The headers of an answer, as they came up and as the witness saw them.
 type Said<'a> = [Option<&'a HeaderMap>; 2];
-
-/// What there is to know about an answer, for the policy to say what it means.
-fn facts(plan: &Plan<'_>, status: StatusCode, said: Said<'_>, body: Option<&[u8]>, earlier: Earlier) -> AnswerFacts {
-    let (endpoint, said) = (plan.endpoint.as_ref(), || said.into_iter().flatten());
-    let contract = endpoint.and_then(Endpoint::contract);
-    AnswerFacts {
-        status,
-        key_answer: contract.and_then(|contract| said().find_map(|headers| contract.answer_after(earlier.status, status, headers))),
-        verdict: endpoint.and_then(|endpoint| said().next().and_then(|headers| endpoint.classify(&Answer::new(status, headers, body)))),
-        server_advice: said().filter_map(|headers| plan.hints.advice(headers)).max(),
-        too_early: earlier.too_early,
-    }
-}

@@ -20,9 +20,14 @@ pub const ATTEMPTS: u32 = 3;
 /// SDKs.
 pub const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(20));
 
-/// 1 s doubling, at most 20 s, after the statuses of [`RetryStatuses::THROTTLING`] and a key in
+/// 1 s doubling, at most 20 s, after 429, 503, 529, a verdict that says "overloaded" and a key in
 /// use: a server that says "too much" needs more than a blink.
 pub const THROTTLE_BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(20));
+
+/// 10 waits for a copy of a keyed write that is still being processed, beside the attempts: with
+/// the throttle backoff that is patience for a minute or two, and each of them only asks whether
+/// the first copy is done.
+pub const KEY_IN_USE_WAITS: u32 = 10;
 
 /// Full: fewest calls and shortest time under contention (AWS, "Exponential Backoff And Jitter").
 pub const JITTER: Jitter = Jitter::Full;

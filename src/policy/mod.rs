@@ -88,6 +88,7 @@ pub struct RetryPolicy {
     window: Duration,
     least_attempt: Duration,
     statuses: RetryStatuses,
+    key_in_use_waits: u32,
     hint_spread: HintSpread,
     unreadable_hint: UnreadableHint,
 }
@@ -101,6 +102,7 @@ impl RetryPolicy {
         window: defaults::WINDOW,
         least_attempt: defaults::LEAST_ATTEMPT,
         statuses: defaults::STATUSES,
+        key_in_use_waits: defaults::KEY_IN_USE_WAITS,
         hint_spread: defaults::HINT_SPREAD,
         unreadable_hint: defaults::UNREADABLE_HINT,
     };
@@ -117,12 +119,16 @@ impl RetryPolicy {
             window: Duration::MAX,
             least_attempt: Duration::ZERO,
             statuses: RetryStatuses::THROTTLING,
+            key_in_use_waits: defaults::KEY_IN_USE_WAITS,
             hint_spread: HintSpread::Exact,
             unreadable_hint: UnreadableHint::Stop,
         }
     };
 
     /// Replaces how many times an operation may be sent in all. The first send counts; 0 means 1.
+    ///
+    /// A send that only found an earlier copy of itself still being processed does not count: those
+    /// have a [number of their own](Self::with_key_in_use_waits).
     pub const fn with_attempts(self, total: u32) -> Self {
         Self { attempts: if total == 0 { 1 } else { total }, ..self }
     }
@@ -153,6 +159,12 @@ impl RetryPolicy {
     /// Replaces the statuses after which trying again can help.
     pub const fn with_statuses(self, statuses: RetryStatuses) -> Self {
         Self { statuses, ..self }
+    }
+
+    /// Replaces how often an operation waits for a copy of itself that the server is still
+    /// processing (a key in use). With a single attempt it never waits.
+    pub const fn with_key_in_use_waits(self, waits: u32) -> Self {
+        Self { key_in_use_waits: waits, ..self }
     }
 
     /// Replaces how a server's wait is spread, so that everybody who was told "30" does not come
@@ -202,6 +214,12 @@ impl RetryPolicy {
         self.statuses
     }
 
+    /// How often an operation waits for a copy of itself that is still being processed.
+    #[must_use]
+    pub const fn key_in_use_waits(&self) -> u32 {
+        self.key_in_use_waits
+    }
+
     /// How a server's wait is spread.
     #[must_use]
     pub const fn hint_spread(&self) -> HintSpread {
@@ -248,7 +266,7 @@ impl RetryPolicy {
             Signal::Answered(status) if !self.statuses.contains(status) => Err(Decision::Return),
             Signal::Final(_) | Signal::Broken => Err(Decision::Return),
             Signal::Forbidden => Err(Decision::Stop(StopReason::ServerForbade)),
-            Signal::Answered(_) | Signal::Resendable(_) => Ok(open(Occasion::RetryableStatus)),
+            Signal::Answered(_) | Signal::Resendable(_) | Signal::Overloaded(_) => Ok(open(Occasion::RetryableStatus)),
             Signal::Failed => Ok(open(Occasion::FailedUnknown)),
             Signal::BodyLost(_) => Ok(Occasion::BodyLost),
             Signal::KeyInUse => Ok(Occasion::KeyInUse),
@@ -261,10 +279,11 @@ impl RetryPolicy {
         if situation.body == BodySupply::Consumed {
             return Decision::Stop(StopReason::BodyConsumed);
         }
-        if situation.sends >= self.attempts {
+        if self.are_sends_spent(situation, occasion) {
             return Decision::Stop(StopReason::AttemptsSpent);
         }
-        let (pause, backoff) = match self.pause(situation, situation.sends) {
+        let waits = if occasion == Occasion::KeyInUse { situation.key_in_use } else { situation.tries() };
+        let (pause, backoff) = match self.pause(situation, waits) {
             Ok(pauses) => pauses,
             Err(reason) => return Decision::Stop(reason),
         };
@@ -278,14 +297,23 @@ impl RetryPolicy {
         }
     }
 
+    /// Step 3. Waiting for a copy that is still being processed costs no attempt.
+    fn are_sends_spent(&self, situation: &Situation, occasion: Occasion) -> bool {
+        if occasion == Occasion::KeyInUse {
+            self.attempts <= 1 || situation.key_in_use > self.key_in_use_waits
+        } else {
+            situation.tries() >= self.attempts
+        }
+    }
+
     /// Steps 3 and 4 for a probe: sends bound it too, and there are at most as many probes as
     /// attempts.
     fn probe(&self, situation: &Situation) -> Decision {
         let probes = situation.earlier_probes.saturating_add(situation.probes);
-        if situation.sends >= self.attempts || probes >= self.attempts {
+        if situation.tries() >= self.attempts || probes >= self.attempts {
             return Decision::Stop(StopReason::AttemptsSpent);
         }
-        match self.pause(situation, situation.sends.saturating_add(situation.probes)) {
+        match self.pause(situation, situation.tries().saturating_add(situation.probes)) {
             Ok((pause, _)) => Decision::Probe(pause),
             Err(reason) => Decision::Stop(reason),
         }

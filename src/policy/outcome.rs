@@ -7,7 +7,7 @@ use std::fmt;
 
 use http::StatusCode;
 
-use super::{Evidence, KeyAnswer, StopReason};
+use super::{Evidence, KeyAnswer, Signal, StopReason};
 
 /// What is known about an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -88,8 +88,30 @@ pub enum LastAnswer {
     None,
     /// The server's, with this status.
     Server(StatusCode),
+    /// The server's, with this final status, whose body was lost.
+    WithoutBody(StatusCode),
     /// The probe's, which found the operation applied.
     Probe,
+}
+
+impl LastAnswer {
+    /// The answer of an attempt that came back with this signal, and with this status if it was
+    /// answered.
+    #[must_use]
+    pub fn of(signal: Signal, status: Option<StatusCode>) -> Self {
+        match signal {
+            Signal::BodyLost(status) => Self::WithoutBody(status),
+            Signal::Answered(_)
+            | Signal::Final(_)
+            | Signal::Resendable(_)
+            | Signal::Overloaded(_)
+            | Signal::KeyInUse
+            | Signal::Failed
+            | Signal::Broken
+            | Signal::Forbidden
+            | Signal::ProbedAbsent => status.map_or(Self::None, Self::Server),
+        }
+    }
 }
 
 /// What an operation is, and what the attempts before its last one left open.
@@ -125,8 +147,8 @@ impl End {
             LastAnswer::None => Self::NoAnswer,
             LastAnswer::Probe => Self::Probed,
             LastAnswer::Server(_) if !ending.stop.is_final() => Self::OpenAnswer,
-            LastAnswer::Server(status) if is_echo(status, ending.key_answer) => Self::PossibleEcho,
-            LastAnswer::Server(_) => Self::FinalAnswer,
+            LastAnswer::Server(status) | LastAnswer::WithoutBody(status) if is_echo(status, ending.key_answer) => Self::PossibleEcho,
+            LastAnswer::Server(_) | LastAnswer::WithoutBody(_) => Self::FinalAnswer,
         }
     }
 }
@@ -209,6 +231,17 @@ mod tests {
         }
         assert_eq!(ended(busy, History::Read, Evidence::Unknown), Outcome::Answered);
         assert_eq!(ended(LastAnswer::None, History::Read, Evidence::Unknown), Outcome::Unknown);
+    }
+
+    #[test]
+    fn an_answer_whose_body_was_lost_is_an_answer_however_the_operation_stopped() {
+        for stop in StopReason::ALL {
+            for evidence in [Evidence::Unprocessed, Evidence::Unknown] {
+                let ended = |history, status| Outcome::of(&Ending::new(stop, LastAnswer::WithoutBody(status), history, evidence));
+                assert_eq!(ended(History::WriteAfterUnknown, StatusCode::CREATED), Outcome::Answered, "{stop:?}");
+                assert_eq!(ended(History::WriteAfterUnknown, StatusCode::NOT_FOUND), Outcome::AnsweredAfterUnknown, "{stop:?}");
+            }
+        }
     }
 
     #[test]

@@ -82,6 +82,9 @@ pub enum Verdict {
     Final,
     /// Trying again can help, if something protects the effect.
     Resendable,
+    /// The server has too much to do: as [`Resendable`](Self::Resendable), after the longer backoff
+    /// that 429 and 503 get. For statuses and bodies that say "too much" in their own way.
+    Overloaded,
     /// The first copy of a keyed write is still being processed: wait, then send with the same key.
     KeyInUse,
     /// The server asks not to be sent this again.
@@ -155,11 +158,13 @@ impl RetryPolicy {
         let AnswerFacts { status, key_answer, verdict, server_advice, too_early } = *answer;
         match (key_answer, verdict) {
             // Another send returns the same, whoever thinks what of it.
-            (Some(KeyAnswer::Replayed), Some(Verdict::Final | Verdict::Resendable | Verdict::KeyInUse | Verdict::Forbidden) | None) => {
-                Signal::Final(status)
-            }
+            (
+                Some(KeyAnswer::Replayed),
+                Some(Verdict::Final | Verdict::Resendable | Verdict::Overloaded | Verdict::KeyInUse | Verdict::Forbidden) | None,
+            ) => Signal::Final(status),
             (Some(KeyAnswer::InUse | KeyAnswer::Mismatch) | None, Some(Verdict::Final)) => Signal::Final(status),
             (Some(KeyAnswer::InUse | KeyAnswer::Mismatch) | None, Some(Verdict::Resendable)) => Signal::Resendable(status),
+            (Some(KeyAnswer::InUse | KeyAnswer::Mismatch) | None, Some(Verdict::Overloaded)) => Signal::Overloaded(status),
             (Some(KeyAnswer::InUse | KeyAnswer::Mismatch) | None, Some(Verdict::KeyInUse)) => Signal::KeyInUse,
             (Some(KeyAnswer::InUse | KeyAnswer::Mismatch) | None, Some(Verdict::Forbidden)) => Signal::Forbidden,
             (Some(KeyAnswer::Mismatch), None) => Signal::Final(status),
@@ -190,6 +195,7 @@ impl RetryPolicy {
             Signal::Answered(status) if self.statuses.contains(status) => signal,
             Signal::Answered(status) | Signal::Final(status) => Signal::BodyLost(status),
             Signal::Resendable(_)
+            | Signal::Overloaded(_)
             | Signal::KeyInUse
             | Signal::Failed
             | Signal::Broken
@@ -205,7 +211,7 @@ impl RetryPolicy {
     pub const fn concerns_others(&self, signal: Signal) -> bool {
         match signal {
             Signal::Answered(status) => self.statuses.contains(status),
-            Signal::Resendable(_) | Signal::Forbidden => true,
+            Signal::Resendable(_) | Signal::Overloaded(_) | Signal::Forbidden => true,
             Signal::Final(_) | Signal::KeyInUse | Signal::Failed | Signal::Broken | Signal::BodyLost(_) | Signal::ProbedAbsent => false,
         }
     }

@@ -20,6 +20,9 @@ pub enum Signal {
     /// The server answered, and the endpoint says that trying again can help, whatever the policy's
     /// statuses.
     Resendable(#[cfg_attr(feature = "serde", serde(with = "super::trace::status"))] StatusCode),
+    /// The server answered, and the endpoint says that it has too much to do: as
+    /// [`Signal::Resendable`], after the longer backoff.
+    Overloaded(#[cfg_attr(feature = "serde", serde(with = "super::trace::status"))] StatusCode),
     /// The server says that the first copy of this keyed write is still being processed.
     KeyInUse,
     /// No answer: the transport failed or a limit ended the attempt.
@@ -38,13 +41,15 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// Whether the server says "too much" rather than "something broke": 429 (RFC 6585 §4), 503
-    /// (RFC 9110 §15.6.4) and a key in use.
+    /// Whether the server says "too much" rather than "something broke": 429
+    /// ([RFC 6585 §4](https://www.rfc-editor.org/rfc/rfc6585#section-4)), 503
+    /// ([RFC 9110 §15.6.4](https://www.rfc-editor.org/rfc/rfc9110#section-15.6.4)), 529 (Anthropic,
+    /// Shopify, Qualys), an endpoint's [`Overloaded`](Self::Overloaded) and a key in use.
     #[must_use]
     pub const fn is_throttle(self) -> bool {
         match self {
-            Self::KeyInUse => true,
-            Self::Answered(status) | Self::Resendable(status) => RetryStatuses::THROTTLING.contains(status),
+            Self::KeyInUse | Self::Overloaded(_) => true,
+            Self::Answered(status) | Self::Resendable(status) => RetryStatuses::TOO_MUCH.contains(status),
             Self::Final(_) | Self::Failed | Self::Broken | Self::BodyLost(_) | Self::Forbidden | Self::ProbedAbsent => false,
         }
     }
@@ -53,7 +58,9 @@ impl Signal {
     #[must_use]
     pub const fn status(self) -> Option<StatusCode> {
         match self {
-            Self::Answered(status) | Self::Final(status) | Self::Resendable(status) | Self::BodyLost(status) => Some(status),
+            Self::Answered(status) | Self::Final(status) | Self::Resendable(status) | Self::Overloaded(status) | Self::BodyLost(status) => {
+                Some(status)
+            }
             Self::KeyInUse | Self::Failed | Self::Broken | Self::Forbidden | Self::ProbedAbsent => None,
         }
     }

@@ -28,6 +28,9 @@ pub struct Situation {
     pub evidence: Evidence,
     /// How many times the operation was sent.
     pub sends: u32,
+    /// How many of the sends found an earlier copy still being processed.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub key_in_use: u32,
     /// How many probes were asked since the last send.
     pub probes: u32,
     /// How many probes were asked before the last send.
@@ -57,6 +60,7 @@ impl Situation {
             told: Duration::ZERO,
             evidence,
             sends: 1,
+            key_in_use: 0,
             probes: 0,
             earlier_probes: 0,
             elapsed: Duration::ZERO,
@@ -87,6 +91,18 @@ impl Situation {
     pub const fn with_sends(mut self, sends: u32) -> Self {
         self.sends = sends;
         self
+    }
+
+    /// Replaces how many of the sends found an earlier copy still being processed.
+    #[must_use]
+    pub const fn with_key_in_use(mut self, sends: u32) -> Self {
+        self.key_in_use = sends;
+        self
+    }
+
+    /// How many of the sends count as attempts.
+    pub(super) const fn tries(&self) -> u32 {
+        self.sends.saturating_sub(self.key_in_use)
     }
 
     /// Replaces the number of probes since the last send.

@@ -22,6 +22,9 @@ impl RetryStatuses {
     /// 429 and 503: the two statuses that mean "too much".
     pub const THROTTLING: Self = Self::NONE.with(StatusCode::TOO_MANY_REQUESTS).with(StatusCode::SERVICE_UNAVAILABLE);
 
+    /// 429, 503 and 529, which several vendors answer when they are overloaded.
+    pub(super) const TOO_MUCH: Self = Self::THROTTLING.with_code(529);
+
     /// 408, 425, 429, 502, 503, 504: what a proxy, a limiter or the server's front answers before
     /// the operation has run.
     pub(super) const BEFORE_RUNNING: Self = Self::NONE
@@ -34,8 +37,12 @@ impl RetryStatuses {
 
     /// Adds one status.
     #[must_use]
-    pub const fn with(mut self, status: StatusCode) -> Self {
-        let (word, bit) = Self::place(status);
+    pub const fn with(self, status: StatusCode) -> Self {
+        self.with_code(status.as_u16())
+    }
+
+    const fn with_code(mut self, code: u16) -> Self {
+        let (word, bit) = Self::place(code);
         self.0[word] |= bit;
         self
     }
@@ -43,7 +50,7 @@ impl RetryStatuses {
     /// Removes one status.
     #[must_use]
     pub const fn without(mut self, status: StatusCode) -> Self {
-        let (word, bit) = Self::place(status);
+        let (word, bit) = Self::place(status.as_u16());
         self.0[word] &= !bit;
         self
     }
@@ -51,7 +58,7 @@ impl RetryStatuses {
     /// Whether trying again after this status can help.
     #[must_use]
     pub const fn contains(&self, status: StatusCode) -> bool {
-        let (word, bit) = Self::place(status);
+        let (word, bit) = Self::place(status.as_u16());
         self.0[word] & bit != 0
     }
 
@@ -60,8 +67,8 @@ impl RetryStatuses {
         (Self::FIRST..1000).filter_map(|code| StatusCode::from_u16(code).ok()).filter(|status| self.contains(*status))
     }
 
-    const fn place(status: StatusCode) -> (usize, u64) {
-        let index = status.as_u16().saturating_sub(Self::FIRST) as usize;
+    const fn place(code: u16) -> (usize, u64) {
+        let index = code.saturating_sub(Self::FIRST) as usize;
         let word = index / 64;
         // A status is 100..=999 by construction, so the index fits; the fold keeps this total even
         // if that ever changes.

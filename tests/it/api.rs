@@ -79,9 +79,9 @@ mod the_policy {
                 Effect::KeyedWrite { remembered_for: Duration::ZERO, lapsed: Lapsed::Probe },
             ] => [Effect; 7];
             [
-                Signal::Answered(status), Signal::Final(status), Signal::Resendable(status), Signal::KeyInUse, Signal::Failed, Signal::Broken,
+                Signal::Answered(status), Signal::Final(status), Signal::Resendable(status), Signal::Overloaded(status), Signal::KeyInUse, Signal::Failed, Signal::Broken,
                 Signal::BodyLost(status), Signal::Forbidden, Signal::ProbedAbsent,
-            ] => [Signal; 9];
+            ] => [Signal; 10];
             [
                 ResendReason::ProvenUnprocessed, ResendReason::EffectRepeatable, ResendReason::KeyDeduplicates, ResendReason::ProbeFoundNothing,
             ] => [ResendReason; 4];
@@ -222,9 +222,18 @@ mod the_client {
             .with_attempt_limit(Duration::from_secs(3))
             .reading_body(1024)
             .trusting_refusal(StatusCode::TOO_MANY_REQUESTS)
+            .waits_read_by(|answer: &Answer<'_>| answer.body().map(|_| Duration::from_secs(1)))
             .classified_by(|answer: &Answer<'_>| {
-                let _: (StatusCode, &HeaderMap, Option<&[u8]>) = (answer.status(), answer.headers(), answer.body());
-                [Some(Verdict::Final), Some(Verdict::Resendable), Some(Verdict::KeyInUse), Some(Verdict::Forbidden), None][0]
+                let _: (StatusCode, &HeaderMap, Option<&[u8]>, Option<&HeaderMap>) =
+                    (answer.status(), answer.headers(), answer.body(), answer.trailers());
+                [
+                    Some(Verdict::Final),
+                    Some(Verdict::Resendable),
+                    Some(Verdict::Overloaded),
+                    Some(Verdict::KeyInUse),
+                    Some(Verdict::Forbidden),
+                    None,
+                ][0]
             });
         request
             .with_extension(endpoint)

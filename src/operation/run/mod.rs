@@ -72,6 +72,8 @@ struct Run<'a> {
     sends: u32,
     /// What inner middlewares sent on their own.
     hidden_sends: u32,
+    /// How many sends found an earlier copy still being processed.
+    key_in_use: u32,
     /// What sending again does, as far as it is still true.
     effect: Effect,
     advice: Vec<Advice>,
@@ -105,6 +107,7 @@ impl<'a> Run<'a> {
             progress: Progress::Open,
             sends: 0,
             hidden_sends: 0,
+            key_in_use: 0,
             effect: plan.effect,
             advice: Vec::new(),
             probes: 0,
@@ -177,6 +180,7 @@ impl<'a> Run<'a> {
         self.watched.attempted(&attempt.facts, self.evidence, self.sending_until);
         self.progress = Progress::Open;
         self.learn(&attempt.facts);
+        self.key_in_use = self.key_in_use.saturating_add(u32::from(attempt.facts.signal == Signal::KeyInUse));
         self.earlier = self.earlier.after(attempt.facts.status);
         if let Some(Ok(hint)) = attempt.facts.hint {
             self.hint = Some(hint);

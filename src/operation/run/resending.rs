@@ -21,7 +21,8 @@ impl Run<'_> {
         if !permit.still_holds(self.effect, self.key_age()) {
             return Resent::Stopped(attempt, StopReason::KeyExpired);
         }
-        let is_last = self.sends.saturating_add(1) >= self.plan.policy.attempts() && !self.plan.has_probe();
+        let may_follow = self.plan.has_probe() || self.plan.key.is_some();
+        let is_last = self.sends.saturating_add(1) >= self.plan.policy.attempts() && !may_follow;
         let outgoing = if is_last { supply.resend_last(permit) } else { supply.resend(permit) };
         match outgoing {
             // The factory took what was left.

@@ -62,7 +62,10 @@ impl Run<'_> {
         let outcome = Outcome::of(&self.ending(&attempt, reason));
         let told = !self.attempts.is_empty();
         let uneventful = self.sends <= 1 && reason.is_final() || self.plan.is_left_alone();
-        let held = mem::replace(&mut attempt.held, Held::GivenBack);
+        let mut held = mem::replace(&mut attempt.held, Held::GivenBack);
+        if matches!(held, Held::Response(_)) && self.makes_an_error_of(attempt.facts.signal) {
+            held = Held::NoResult;
+        }
         if let Held::Response(response) = held {
             let report = told.then(|| self.report(&attempt, reason, outcome));
             self.ended(reason, outcome, Some(&attempt), report.as_ref());
@@ -102,7 +105,8 @@ impl Run<'_> {
                 }
             }
             Held::BodyLost(Ok(error)) => Error::Reqwest(error),
-            Held::TimedOut(_) | Held::GivenBack | Held::Response(_) if marked_write => by_evidence(failure(None)).into(),
+            Held::TimedOut(_) | Held::GivenBack | Held::NoResult | Held::Response(_) if marked_write => by_evidence(failure(None)).into(),
+            Held::NoResult => RetryError::Unsuccessful(failure(None)).into(),
             Held::TimedOut(TimeLimit::Deadline) if self.plan.is_write => match self.evidence {
                 Evidence::Unprocessed => RetryError::DeadlineExceeded(failure(None)).into(),
                 Evidence::Unknown => RetryError::OutcomeUnknown(failure(None)).into(),
@@ -117,9 +121,13 @@ impl Run<'_> {
         }
     }
 
+    fn makes_an_error_of(&self, signal: Signal) -> bool {
+        self.plan.endpoint.as_ref().is_some_and(|endpoint| endpoint.makes_an_error_of(signal))
+    }
+
     /// The operation as it would end with this attempt.
     fn ending(&self, attempt: &Attempt, stop: StopReason) -> Ending {
-        let answer = attempt.facts.status.map_or(LastAnswer::None, LastAnswer::Server);
+        let answer = LastAnswer::of(attempt.facts.signal, attempt.facts.status);
         Ending { stop, answer, key_answer: attempt.facts.key_answer, history: self.history(), evidence: self.evidence }
     }
 

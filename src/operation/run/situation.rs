@@ -18,6 +18,7 @@ impl Run<'_> {
         situation.hint = self.asked_wait(attempt);
         situation.told = self.shared_wait(attempt.waits_from).map_or(Duration::ZERO, |wait| wait.told);
         situation.sends = self.sends.saturating_add(self.hidden_sends);
+        situation.key_in_use = self.key_in_use;
         situation.probes = self.probes;
         situation.earlier_probes = self.earlier_probes;
         situation.elapsed = self.started.elapsed();

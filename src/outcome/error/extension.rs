@@ -44,7 +44,7 @@ impl RetryErrorExt for reqwest_middleware::Error {
                 let cut = || failure.report().attempts().last().is_some_and(|last| matches!(last.cause(), Cause::TimedOut(_)));
                 failure.report().stop() == StopReason::DeadlineTooNear || cut()
             }
-            RetryError::CoolingDown(_) | RetryError::Misused(_) => false,
+            RetryError::CoolingDown(_) | RetryError::Unsuccessful(_) | RetryError::Misused(_) => false,
         });
         ours || self.transport_error().is_some_and(reqwest::Error::is_timeout)
     }

@@ -57,6 +57,9 @@ use crate::{outcome::report::RetryReport, policy::IdempotencyKey};
 ///         RetryError::BodyLost(_) => {
 ///             format!("answered, {:?}: read the state, do not send it again", error.status())
 ///         }
+///         RetryError::Unsuccessful(_) => {
+///             format!("a read, answered with an error: {:?}", error.status())
+///         }
 ///         RetryError::Misused(misuse) => {
 ///             format!("nothing was sent, correct the program: {misuse}")
 ///         }
@@ -84,6 +87,10 @@ pub enum RetryError {
     /// The write was answered with a final status ([`status`](Self::status)), but the answer's body
     /// was lost.
     BodyLost(Failure),
+    /// The last answer of a read is none by the endpoint's own verdict
+    /// ([`Endpoint::failures_are_errors`](crate::Endpoint::failures_are_errors)), whatever its
+    /// [`status`](Self::status).
+    Unsuccessful(Failure),
     /// The request was used wrongly; nothing was sent.
     Misused(Misuse),
 }
@@ -124,7 +131,8 @@ impl RetryError {
             | Self::DeadlineExceeded(failure)
             | Self::CoolingDown(failure)
             | Self::AttemptTimedOut(failure)
-            | Self::BodyLost(failure) => Ok(failure),
+            | Self::BodyLost(failure)
+            | Self::Unsuccessful(failure) => Ok(failure),
             Self::Misused(misuse) => Err(misuse),
         }
     }
@@ -147,6 +155,7 @@ impl fmt::Display for RetryError {
             Self::CoolingDown(failure) => write!(f, "held back: the server asked to wait ({failure})"),
             Self::AttemptTimedOut(failure) => write!(f, "attempt timed out ({failure})"),
             Self::BodyLost(failure) => write!(f, "answer received, but its body was lost ({failure})"),
+            Self::Unsuccessful(failure) => write!(f, "answered, and the answer is no result ({failure})"),
             Self::Misused(misuse) => write!(f, "request used wrongly: {misuse}"),
         }
     }

@@ -130,6 +130,7 @@ impl AttemptRecord {
         said.push_str(match self.signal {
             Signal::Final(_) => ", final",
             Signal::Resendable(_) => ", can pass",
+            Signal::Overloaded(_) => ", overloaded",
             Signal::KeyInUse => ", key in use",
             Signal::Forbidden => ", not again",
             Signal::Answered(_) | Signal::Failed | Signal::Broken | Signal::BodyLost(_) | Signal::ProbedAbsent => "",

@@ -218,7 +218,7 @@ fn echoes() -> Vec<StatusCode> {
 }
 
 const KEY_ANSWERS: [KeyAnswer; 3] = every_variant!(KeyAnswer { Replayed, Mismatch, InUse });
-const VERDICTS: [Verdict; 4] = every_variant!(Verdict { Final, Resendable, KeyInUse, Forbidden });
+const VERDICTS: [Verdict; 5] = every_variant!(Verdict { Final, Resendable, Overloaded, KeyInUse, Forbidden });
 const ADVICE: [ServerAdvice; 2] = every_variant!(ServerAdvice { Forbid, Resend });
 const OCCASIONS: [(Occasion, &str); 6] = every_variant!(Occasion {
     RetryableStatus => (Occasion::RetryableStatus, "retryable status"),
@@ -249,7 +249,9 @@ fn all_answers() -> impl Iterator<Item = AnswerFacts> {
 
 /// Every end that there is.
 fn all_endings() -> impl Iterator<Item = Ending> {
-    let answers = all_statuses().map(LastAnswer::Server).chain([LastAnswer::None, LastAnswer::Probe]);
+    let answers = all_statuses()
+        .flat_map(|status| [LastAnswer::Server(status), LastAnswer::WithoutBody(status)])
+        .chain([LastAnswer::None, LastAnswer::Probe]);
     let ends = answers.flat_map(|answer| StopReason::ALL.map(|stop| (stop, answer)));
     let known = ends.flat_map(|(stop, answer)| {
         HISTORIES.into_iter().flat_map(move |(history, _)| {

@@ -15,7 +15,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::response::Parts;
+use http::{HeaderMap, response::Parts};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use reqwest::{Body, Response, ResponseBuilderExt as _};
@@ -69,12 +69,19 @@ pub(crate) fn bounded(response: Response, deadline: Deadline) -> Response {
 pub(crate) enum Read {
     /// The whole body arrived. The response carries it as if it were still to be read; it needs no
     /// deadline any more.
-    Whole { response: Response, body: Bytes },
+    Whole { response: Response, whole: Whole },
     /// The body is longer than may be held: the response is as it came, nothing of its body is
     /// lost, and it is still being received.
     TooLong(Response),
     /// The body was cut, or did not arrive in time.
     Lost(LostBody),
+}
+
+/// A body that was read, and what followed it.
+#[derive(Debug)]
+pub(crate) struct Whole {
+    pub(crate) body: Bytes,
+    pub(crate) trailers: Option<HeaderMap>,
 }
 
 /// The head of an answer whose body was lost, and how.
@@ -118,8 +125,9 @@ pub(crate) async fn read(response: Response, most: usize, until: Deadline) -> Re
             return Read::TooLong(head.rejoin(parts, arrived.put_back(rest.body)));
         }
     }
-    let (body, whole) = arrived.join();
-    Read::Whole { response: head.rejoin(parts, whole), body }
+    let trailers = arrived.others.iter().find_map(|frame| frame.trailers_ref().cloned());
+    let (body, once_more) = arrived.join();
+    Read::Whole { response: head.rejoin(parts, once_more), whole: Whole { body, trailers } }
 }
 
 /// The part of a response's head that `reqwest` loses when the response is taken apart.

@@ -211,16 +211,17 @@ fn outside_of_every_runtime_each_poll_looks_at_the_clock() {
 
 // ===== read, in virtual time =====
 
-async fn whole(body: Body, most: usize) -> (Response, Bytes) {
+async fn whole(body: Body, most: usize) -> (Response, Whole) {
     match read(response(body), most, Deadline::after(SECOND)).await {
-        Read::Whole { response, body } => (response, body),
+        Read::Whole { response, whole } => (response, whole),
         other => panic!("{other:?}"),
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_body_read_inside_the_attempt_is_there_for_the_caller_too() {
-    let (answer, body) = whole(scripted(&[Data("two "), Wait(SECOND / 2), Data("parts"), Trailers]), 100).await;
+    let (answer, Whole { body, trailers: seen }) = whole(scripted(&[Data("two "), Wait(SECOND / 2), Data("parts"), Trailers]), 100).await;
+    assert_eq!(seen, Some(trailers()));
     assert_eq!(body, "two parts");
     assert_eq!((answer.url(), answer.version(), &answer.headers()["x-mark"]), (&url(), Version::HTTP_2, &HeaderValue::from_static("1")));
     assert_eq!(answer.content_length(), Some(9));
@@ -260,7 +261,7 @@ async fn a_body_that_trickles_keeps_no_read_buffer_alive() {
 
 #[tokio::test(start_paused = true)]
 async fn a_body_in_one_piece_is_not_copied() {
-    let (answer, body) = whole(scripted(&[Data("one piece")]), 100).await;
+    let (answer, Whole { body, .. }) = whole(scripted(&[Data("one piece")]), 100).await;
     assert_eq!(answer.bytes().await.unwrap().as_ptr(), body.as_ptr());
 }
 
@@ -269,7 +270,7 @@ async fn a_body_is_never_truncated_wherever_the_limit_falls() {
     let steps = [Data("some "), Data(""), Data("more "), Wait(SECOND / 2), Data("bytes"), Trailers];
     for most in 0..=20 {
         match read(response(scripted(&steps)), most, Deadline::after(SECOND)).await {
-            Read::Whole { response, body } => {
+            Read::Whole { response, whole: Whole { body, .. } } => {
                 assert!(most >= 15, "{most}");
                 assert_eq!(body, "some more bytes");
                 assert_eq!(response.text().await.unwrap(), "some more bytes");
@@ -312,7 +313,9 @@ async fn a_body_that_stalls_is_lost_when_time_is_up() {
 
 #[tokio::test(start_paused = true)]
 async fn without_a_limit_reading_waits() {
-    let Read::Whole { body, .. } = read(response(scripted(&[Wait(86_400 * SECOND), Data("late")])), 100, Deadline::NONE).await else {
+    let Read::Whole { whole: Whole { body, .. }, .. } =
+        read(response(scripted(&[Wait(86_400 * SECOND), Data("late")])), 100, Deadline::NONE).await
+    else {
         panic!()
     };
     assert_eq!(body, "late");
@@ -445,7 +448,7 @@ async fn an_answer_without_a_body_is_whole_whatever_its_length_says() {
         let (address, _peer) = peer([answer], Then::Hold).await;
         let plain = reqwest::Client::new().request(method, format!("http://{address}/")).send().await.unwrap();
         match read(plain, 10, in_time()).await {
-            Read::Whole { response, body } => {
+            Read::Whole { response, whole: Whole { body, .. } } => {
                 assert!(body.is_empty(), "{status}");
                 assert_eq!(response.headers()["content-length"], "4096", "{status}");
                 assert!(response.bytes().await.unwrap().is_empty(), "{status}");

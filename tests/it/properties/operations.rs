@@ -14,7 +14,10 @@ use reqwest_safe_retry::policy::{
 };
 
 const MEMORY: Duration = Duration::from_secs(3600);
-const POLICY: RetryPolicy = RetryPolicy::DEFAULT.with_attempts(4).with_window(Duration::MAX);
+const MOST_SENDS: u32 = 4;
+const POLICY: RetryPolicy = RetryPolicy::DEFAULT.with_attempts(MOST_SENDS).with_key_in_use_waits(0).with_window(Duration::MAX);
+/// One of the sends of a keyed write may have found an earlier copy still being processed.
+const KEYED_POLICY: RetryPolicy = POLICY.with_attempts(MOST_SENDS - 1).with_key_in_use_waits(1);
 
 const SIGNALS: [Signal; 9] = [
     Signal::Answered(StatusCode::OK),
@@ -53,6 +56,7 @@ fn durations(effect: Effect) -> &'static [Duration] {
 struct Operation {
     effect: Effect,
     sends: u32,
+    key_in_use: u32,
     probes: u32,
     earlier_probes: u32,
     evidence: Evidence,
@@ -76,6 +80,7 @@ impl Operation {
         Self {
             effect,
             sends: 0,
+            key_in_use: 0,
             probes: 0,
             earlier_probes: 0,
             evidence: Evidence::Unprocessed,
@@ -97,6 +102,7 @@ impl Operation {
                 for lasts in durations(self.effect) {
                     let mut sent = self.clone();
                     sent.sends += 1;
+                    sent.key_in_use += u32::from(signal == Signal::KeyInUse);
                     sent.earlier_probes += std::mem::take(&mut sent.probes);
                     sent.followed_unknown |= sent.sends > 1 && sent.evidence == Evidence::Unknown;
                     sent.evidence = sent.evidence.max(evidence);
@@ -115,11 +121,16 @@ impl Operation {
         seen.most_sends = seen.most_sends.max(self.sends);
         let situation = Situation::new(self.effect, signal, self.evidence)
             .with_sends(self.sends)
+            .with_key_in_use(self.key_in_use)
             .with_probes(self.probes)
             .with_earlier_probes(self.earlier_probes)
             .with_elapsed(self.age)
             .with_key_age(self.age);
-        match POLICY.decide(&situation) {
+        let policy = match self.effect {
+            Effect::KeyedWrite { .. } => KEYED_POLICY,
+            _ => POLICY,
+        };
+        match policy.decide(&situation) {
             Decision::Return if signal == Signal::Broken => self.stop(StopReason::Broken, signal, seen),
             Decision::Return => self.stop(StopReason::AnswerIsFinal, signal, seen),
             Decision::Stop(reason) => self.stop(reason, signal, seen),
@@ -196,7 +207,7 @@ impl Operation {
             (true, false) => History::Write,
             (true, true) => History::WriteAfterUnknown,
         };
-        let answer = signal.status().map_or(LastAnswer::None, LastAnswer::Server);
+        let answer = LastAnswer::of(signal, signal.status());
         let outcome = Outcome::of(&Ending::new(reason, answer, history, self.evidence));
         if self.effect.is_write() && outcome == Outcome::Unprocessed {
             assert!(self.open_sends.is_empty(), "called unprocessed, and {} sends may have been applied", self.open_sends.len());
@@ -209,7 +220,7 @@ fn every_end_of(operations: impl IntoIterator<Item = Operation>) -> Seen {
     for operation in operations {
         operation.send(&mut seen);
     }
-    assert!(seen.most_sends <= POLICY.attempts());
+    assert!(seen.most_sends <= MOST_SENDS);
     seen
 }
 
@@ -231,7 +242,7 @@ fn no_sequence_leads_from_unknown_to_a_second_unprotected_send() {
             StopReason::ServerForbade
         ])
     );
-    assert_eq!(seen.most_sends, POLICY.attempts());
+    assert_eq!(seen.most_sends, MOST_SENDS);
 }
 
 #[test]
@@ -252,7 +263,7 @@ fn no_sequence_sends_a_probed_write_again_but_after_a_probe_that_found_nothing()
     let seen = every_end_of([Operation::new(Effect::ProbedWrite)]);
     assert_eq!(seen.reasons, names([ResendReason::ProvenUnprocessed, ResendReason::ProbeFoundNothing]));
     assert!(seen.stops.contains("ProbeUndecided"));
-    assert_eq!(seen.most_sends, POLICY.attempts());
+    assert_eq!(seen.most_sends, MOST_SENDS);
 }
 
 #[test]

@@ -12,9 +12,9 @@ use http::{Extensions, HeaderValue, Method};
 use reqwest::{Request, Response};
 use reqwest_middleware::{ClientWithMiddleware, Middleware, Next, RequestBuilder, Result};
 use reqwest_safe_retry::{
-    Cause, Cooldown, Endpoint, Evidence, HoldsBack, IdempotencyKey, KeyContract, Misuse, Outcome, ReplayRequest, RetryError,
+    Cause, Cooldown, Deadline, Endpoint, Evidence, HoldsBack, IdempotencyKey, KeyContract, Misuse, Outcome, ReplayRequest, RetryError,
     RetryErrorExt as _, RetryPolicy, RetryReport, SendWitness, StopReason, Verdict,
-    policy::{KeyAnswer, KeyFormat, KeyScope, KeySource, Replays, ResendReason},
+    policy::{KeyAnswer, KeyFormat, KeyScope, KeySource, Replays, ResendReason, Signal},
     presets,
     testing::{Recorded, Scripted, Step},
 };
@@ -233,18 +233,45 @@ async fn a_key_in_progress_is_waited_for_and_asked_again_with_the_same_key() {
 
     let peer = Scripted::answering(409);
     let _ = end(post(&client(steady(), &peer), payment())).await;
-    peer.assert_pauses([millis(500), seconds(1)]);
+    let growing = [millis(500), seconds(1), seconds(2), seconds(4), seconds(8), seconds(10)];
+    peer.assert_pauses(growing);
 }
 
-/// They are sends: they count as attempts.
+/// The lost first copy, one wait for it, and the result: waiting cost no attempt.
 #[tokio::test(start_paused = true)]
-async fn a_key_that_stays_in_progress_ends_with_the_attempts_and_as_unknown() {
+async fn waiting_for_a_copy_in_progress_costs_no_attempt() {
+    let in_use = || Step::status(409);
+    for after in [Step::status(201), Step::status(503)] {
+        let peer = Scripted::new([Step::fails(), in_use(), in_use(), in_use(), in_use(), Step::status(503), after, Step::status(201)]);
+        let ended = end(post(&client(steady(), &peer), payment()).with_extension(Deadline::after(seconds(600)))).await;
+        assert_one_key(&peer);
+        let tries = ended.report.attempts().iter().filter(|attempt| attempt.signal() != Signal::KeyInUse).count();
+        assert_eq!((tries, peer.sends()), (3, 7), "{:?}", ended.report);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_a_copy_in_progress_has_a_number_of_its_own() {
+    for (waits, sends) in [(0, 1), (1, 2), (10, 11)] {
+        let peer = Scripted::answering(409);
+        let policy = RetryPolicy::DEFAULT.with_key_in_use_waits(waits);
+        let ended =
+            end(post(&client(steady(), &peer), payment()).with_extension(policy).with_extension(Deadline::after(seconds(600)))).await;
+        assert_eq!((peer.sends(), ended.report.stop()), (sends, StopReason::AttemptsSpent), "{waits}");
+    }
+    let peer = Scripted::answering(409);
+    let _ = end(post(&client(steady(), &peer), payment()).with_extension(RetryPolicy::DEFAULT.with_attempts(1))).await;
+    peer.assert_sends(1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_stays_in_progress_ends_in_time_and_as_unknown() {
     let peer = Scripted::answering(409);
     let ended = end(post(&client(steady(), &peer), payment())).await;
     assert_eq!(ended.status(), 409);
-    assert_eq!((ended.report.stop(), ended.report.outcome()), (StopReason::AttemptsSpent, Outcome::Unknown));
+    assert_eq!((ended.report.stop(), ended.report.outcome()), (StopReason::WindowClosed, Outcome::Unknown));
     assert_eq!(ended.report.key_answer(), Some(KeyAnswer::InUse));
-    peer.assert_sends(3);
+    peer.assert_sends(7);
 }
 
 #[tokio::test(start_paused = true)]

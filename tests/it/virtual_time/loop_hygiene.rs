@@ -19,7 +19,7 @@ use reqwest_middleware::{ClientWithMiddleware, Middleware, Next, Result};
 use reqwest_safe_retry::{
     BudgetLimits, Cause, Endpoint, KeyContract, Outcome, ReplayBody, ReplayRequest, ReportSlot, RetryBudget, RetryError,
     RetryErrorExt as _, RetryPolicy, RetryReport, SafeRetry, SendWitness, StopReason, Verdict,
-    policy::{AdaptiveLimits, ResendReason, Signal},
+    policy::{AdaptiveLimits, ResendReason, RetryStatuses, Signal},
     testing::{Scripted, Step},
 };
 use tokio::time::{Duration, Instant, sleep};
@@ -471,18 +471,70 @@ async fn an_endpoints_verdict_beats_the_policys_statuses_and_no_verdict_leaves_t
     for (status, verdict, sends, stop) in [
         (503, Some(Verdict::Final), 1, StopReason::AnswerIsFinal),
         (200, Some(Verdict::Resendable), 3, StopReason::AttemptsSpent),
-        (404, Some(Verdict::KeyInUse), 3, StopReason::AttemptsSpent),
+        (200, Some(Verdict::Overloaded), 3, StopReason::AttemptsSpent),
+        (404, Some(Verdict::KeyInUse), 7, StopReason::WindowClosed),
         (503, Some(Verdict::Forbidden), 1, StopReason::ServerForbade),
         (200, Some(Verdict::Forbidden), 1, StopReason::ServerForbade),
         (409, Some(Verdict::Final), 1, StopReason::AnswerIsFinal),
         (503, None, 3, StopReason::AttemptsSpent),
         (200, None, 1, StopReason::AnswerIsFinal),
-        (409, None, 3, StopReason::AttemptsSpent),
+        (409, None, 7, StopReason::WindowClosed),
     ] {
         let (sent, ended) = judged(status, keyed(), verdict).await;
         assert_eq!((sent, ended.report.stop()), (sends, stop), "{status} {verdict:?}");
         assert_eq!(ended.status(), status);
     }
+}
+
+/// What says "too much" gets the longer backoff, whichever way it says so.
+#[tokio::test(start_paused = true)]
+async fn an_overload_gets_the_longer_backoff_however_it_is_said() {
+    let statuses = RetryStatuses::DEFAULT.with(StatusCode::from_u16(529).unwrap());
+    let policy = RetryPolicy::DEFAULT.with_statuses(statuses);
+    for (status, verdict, pauses) in [
+        (529, None, [500, 1000]),
+        (200, Some(Verdict::Overloaded), [500, 1000]),
+        (403, Some(Verdict::Overloaded), [500, 1000]),
+        (403, Some(Verdict::Resendable), [50, 100]),
+    ] {
+        let peer = Scripted::answering(status);
+        let endpoint = Endpoint::read().classified_by(move |_| verdict).with_policy(policy);
+        let _ = end(client(steady(), &peer).get(URL).with_extension(endpoint)).await;
+        peer.assert_pauses(pauses.map(millis));
+    }
+}
+
+/// A server that says its errors with 200, and a caller who looks at the status alone.
+#[tokio::test(start_paused = true)]
+async fn a_failure_by_verdict_never_comes_out_as_ok_where_failures_are_errors() {
+    let judged = |endpoint: Endpoint, verdict| endpoint.failures_are_errors().classified_by(move |_| Some(verdict));
+    for verdict in [Verdict::Resendable, Verdict::Overloaded, Verdict::Forbidden] {
+        let peer = Scripted::answering(200);
+        let ended = end(client(steady(), &peer).get(URL).with_extension(judged(Endpoint::read(), verdict))).await;
+        let Some(RetryError::Unsuccessful(failure)) = ended.error().safe_retry() else { panic!("{verdict:?}: {:?}", ended.result) };
+        assert_eq!(failure.report().outcome(), ended.report.outcome(), "{verdict:?}");
+        assert_eq!(ended.error().safe_retry().and_then(RetryError::status), Some(StatusCode::OK), "{verdict:?}");
+        assert!(!ended.error().timed_out());
+
+        for endpoint in [Endpoint::unprotected_write(), Endpoint::keyed_write(KeyContract::STRIPE)] {
+            let peer = Scripted::answering(200);
+            let ended = end(client(steady(), &peer).post(URL).with_extension(judged(endpoint, verdict))).await;
+            assert!(matches!(ended.error().safe_retry(), Some(RetryError::OutcomeUnknown(_))), "{verdict:?}: {:?}", ended.result);
+            assert_eq!(ended.report.outcome(), Outcome::Unknown, "{verdict:?}");
+        }
+        let peer = Scripted::answering(503);
+        let trusted = judged(Endpoint::unprotected_write(), verdict).trusting_refusal(StatusCode::SERVICE_UNAVAILABLE);
+        let ended = end(client(steady(), &peer).post(URL).with_extension(trusted)).await;
+        assert!(matches!(ended.error().safe_retry(), Some(RetryError::Unprocessed(_))), "{verdict:?}: {:?}", ended.result);
+    }
+    let peer = Scripted::answering(200);
+    let ended = end(client(steady(), &peer).get(URL).with_extension(judged(Endpoint::read(), Verdict::Final))).await;
+    assert_eq!(ended.status(), 200);
+    let peer = Scripted::new([Step::status(200).with_body("busy"), Step::status(200).with_body("done")]);
+    let recovers = Endpoint::read().failures_are_errors().reading_body(100);
+    let recovers = recovers.classified_by(|answer| answer.body().is_some_and(|body| body == b"busy").then_some(Verdict::Resendable));
+    let ended = end(client(steady(), &peer).get(URL).with_extension(recovers)).await;
+    assert_eq!((ended.status(), peer.sends()), (200, 2));
 }
 
 /// A wish of the server is no protection.

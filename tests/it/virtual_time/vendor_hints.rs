@@ -4,13 +4,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use reqwest_middleware::{ClientWithMiddleware, RequestBuilder};
 use reqwest_safe_retry::{
-    Endpoint, KeyContract, Outcome, RetryErrorExt as _, StopReason, Verdict,
+    Answer, Deadline, Endpoint, KeyContract, Outcome, RetryErrorExt as _, StopReason, Verdict,
     hints::HintSources,
     presets,
     testing::{Scripted, Step},
 };
 
-use crate::support::scripted::{Ended, URL, client, end, hasty, millis, seconds};
+use crate::support::scripted::{Ended, URL, client, end, hasty, millis, seconds, steady};
 
 /// What came out of one request to a peer that answers with this and then with 200, how often it
 /// was sent, and the pauses between.
@@ -275,4 +275,26 @@ async fn a_429_of_twilio_is_no_message_sent_and_anything_else_may_be_one() {
         assert!(sends == 2 || sent.report.outcome() == Outcome::Unknown);
         assert!(sent.result.is_ok() || sent.error().safe_retry().is_some());
     }
+}
+
+/// A wait that the server writes into the body is a wait like any other.
+#[tokio::test(start_paused = true)]
+async fn a_wait_in_the_body_is_kept_and_the_longer_one_counts() {
+    let google = r#"{"error":{"details":[{"retryDelay":"12s"}]}}"#;
+    let telegram = r#"{"ok":false,"parameters":{"retry_after":5}}"#;
+    for (body, header, wait) in [(google, None, 12), (google, Some("30"), 30), (google, Some("1"), 12), (telegram, None, 5)] {
+        let refused = Step::status(429).with_body(body);
+        let refused = header.map_or(refused.clone(), |seconds| refused.with_header("retry-after", seconds));
+        let peer = Scripted::new([refused, Step::status(200)]);
+        let read_wait = |answer: &Answer<'_>| presets::google_retry_delay(answer).max(presets::retry_after_in_body(answer));
+        let endpoint = Endpoint::read().reading_body(1024).waits_read_by(read_wait);
+        let ended = end(client(steady(), &peer).get(URL).with_extension(endpoint).with_extension(Deadline::after(seconds(600)))).await;
+        assert_eq!(ended.status(), 200);
+        assert!(peer.pauses()[0] >= seconds(wait), "{body} {header:?}: {:?}", peer.pauses());
+        assert_eq!(ended.report.hint(), Some(seconds(wait)));
+    }
+    let peer = Scripted::new([Step::status(429).with_header("retry-after", "soon").with_body(google), Step::status(200)]);
+    let endpoint = Endpoint::read().reading_body(1024).waits_read_by(presets::google_retry_delay);
+    let ended = end(client(steady(), &peer).get(URL).with_extension(endpoint).with_extension(Deadline::after(seconds(600)))).await;
+    assert_eq!(ended.report.stop(), StopReason::UnreadableHint, "what cannot be read may ask for more");
 }
