@@ -2,8 +2,10 @@
 //!
 //! An HTTP/1 connection serves the next request only after the body of the answer has been read;
 //! dropped unread, it is closed, and an overloaded server that answers 503 pays for a new
-//! connection with every resend. So a little of the body is read before the pause: as much as is
-//! cheaper than a new connection, never in a task of its own, never past the deadline.
+//! connection with every resend. On HTTP/2 a body that is dropped unread costs a RST_STREAM, and
+//! servers close connections on which they get many of them. So a little of the body is read before
+//! the pause: as much as is cheaper than a new connection, never in a task of its own, never past
+//! the deadline.
 
 use http::{HeaderMap, Version, header};
 use reqwest::Response;
@@ -25,8 +27,8 @@ pub(crate) enum Drained {
     TooSlow,
     /// The connection broke.
     Broken,
-    /// The response holds no connection that could be given back: HTTP/2 and later share theirs,
-    /// and the server may close its own.
+    /// There is nothing to give back: the server closes the connection after this answer
+    /// (`Connection: close`), or it is HTTP/3's, which is shared and costs nothing to leave.
     NotNeeded,
 }
 
@@ -35,7 +37,7 @@ pub(crate) enum Drained {
 /// # Cancellation
 /// Dropping the future drops the response, and its connection is closed.
 pub(crate) async fn give_back(mut response: Response, deadline: Deadline) -> Drained {
-    if response.version() >= Version::HTTP_2 || closes(response.headers()) {
+    if response.version() >= Version::HTTP_3 || closes(response.headers()) {
         return Drained::NotNeeded;
     }
     if response.content_length().is_some_and(|length| length > DRAIN_MOST) {
@@ -124,7 +126,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nothing_is_read_where_no_connection_can_be_given_back() {
         let endless = || chunks(std::iter::repeat(1), MILLISECOND);
-        let shared = http::Response::builder().version(Version::HTTP_2).body(endless()).unwrap().into();
+        let shared = http::Response::builder().version(Version::HTTP_3).body(endless()).unwrap().into();
         assert_eq!(timed(shared, Deadline::NONE).await, (Drained::NotNeeded, Duration::ZERO));
         for option in ["close", "Close", "x-hop, close"] {
             let last = http::Response::builder().header("connection", option).body(endless()).unwrap().into();

@@ -1,7 +1,13 @@
 //! Connections: a failed answer gives its own back before the pause, as far as that is cheap, the
 //! final answer is left alone, and a connection that went silent is left once the client pings it.
 
-use std::{pin::pin, time::Duration};
+use std::{
+    io,
+    net::SocketAddr,
+    pin::pin,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use futures_util::future::{Either, select};
 use reqwest::{ClientBuilder, Response, StatusCode};
@@ -12,7 +18,7 @@ use reqwest_safe_retry::{
     testing::{Fault, FaultServer, H2Fault},
 };
 use tokio::{
-    io::{copy, copy_bidirectional, sink},
+    io::{AsyncReadExt as _, AsyncWriteExt as _, copy, copy_bidirectional, sink},
     net::{TcpListener, TcpStream},
     sync::watch,
 };
@@ -93,6 +99,29 @@ async fn many_failed_answers_with_bodies_do_no_harm_to_a_shared_connection() {
     assert_eq!(response.text().await.unwrap(), "done");
     server.assert_requests(OVERLOADS + 1);
     server.assert_connections(1);
+}
+
+/// A server closes connections on which it gets many RST_STREAMs.
+#[tokio::test]
+async fn a_failed_answer_on_a_shared_connection_is_read_to_its_end_and_its_stream_not_reset() {
+    const OVERLOADS: usize = 20;
+    let long = H2Fault::status(503).with_body(vec![b'.'; 48 * KIB]);
+    let mut resets = Vec::new();
+    // A busy machine may take longer than the pause to read an answer to its end.
+    while resets.len() < 5 && resets.last() != Some(&0) {
+        let server = FaultServer::start_h2(std::iter::repeat_n(long.clone(), OVERLOADS).chain([H2Fault::ok("done")])).await;
+        let seen = FrameCount::start(server.address()).await;
+        let policy = pausing(PAUSE).with_attempts(21).with_window(Duration::MAX);
+        let retry = SafeRetry::new().with_policy(policy).with_budget(RetryBudget::new(BudgetLimits::UNLIMITED));
+        let client = Road::Paved.client_of(retry, plain().http2_prior_knowledge());
+        let response = bounded(client.get(&seen.url).send()).await.unwrap();
+        assert_eq!(response.text().await.unwrap(), "done");
+        server.assert_requests(OVERLOADS + 1);
+        server.assert_connections(1);
+        assert_eq!(seen.of_kind(FrameCount::HEADERS), OVERLOADS + 1);
+        resets.push(seen.of_kind(FrameCount::RST_STREAM));
+    }
+    assert_eq!(resets.last(), Some(&0), "{resets:?}");
 }
 
 #[tokio::test]
@@ -185,6 +214,52 @@ async fn a_connection_that_is_given_back_serves_others_during_the_pause() {
     match select(pin!(operation), pin!(others)).await {
         Either::Left((result, _)) => panic!("it did not pause: {result:?}"),
         Either::Right(((), _)) => {}
+    }
+}
+
+/// Passes one connection on to an HTTP/2 server, and counts the client's frames by their kind (RFC
+/// 9113 §4.1).
+struct FrameCount {
+    url: String,
+    kinds: Arc<Mutex<Vec<u8>>>,
+}
+
+impl FrameCount {
+    const HEADERS: u8 = 0x1;
+    const RST_STREAM: u8 = 0x3;
+    const PREFACE: usize = 24;
+    const FRAME_HEAD: usize = 9;
+
+    async fn start(to: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/orders", listener.local_addr().unwrap());
+        let kinds = Arc::<Mutex<Vec<u8>>>::default();
+        let count = Arc::clone(&kinds);
+        tokio::spawn(async move {
+            let (client, _) = listener.accept().await.unwrap();
+            let (mut from_client, mut to_client) = client.into_split();
+            let (mut from_server, mut to_server) = TcpStream::connect(to).await.unwrap().into_split();
+            tokio::spawn(async move { copy(&mut from_server, &mut to_client).await });
+            let mut preface = [0; Self::PREFACE];
+            from_client.read_exact(&mut preface).await?;
+            to_server.write_all(&preface).await?;
+            loop {
+                let mut head = [0; Self::FRAME_HEAD];
+                from_client.read_exact(&mut head).await?;
+                let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+                let mut payload = vec![0; length as usize];
+                from_client.read_exact(&mut payload).await?;
+                count.lock().unwrap().push(head[3]);
+                to_server.write_all(&[&head[..], &payload].concat()).await?;
+            }
+            #[expect(unreachable_code, reason = "tells what the block fails with")]
+            Ok::<(), io::Error>(())
+        });
+        Self { url, kinds }
+    }
+
+    fn of_kind(&self, kind: u8) -> usize {
+        self.kinds.lock().unwrap().iter().filter(|seen| **seen == kind).count()
     }
 }
 
