@@ -13,6 +13,7 @@ use crate::{
     contract::hints::HintSources,
     observe::{self, Observer},
     operation::{self, plan::Plan, settings::Settings},
+    outcome::advice::Advice,
     outcome::report::ReportSlot,
     policy::{IdempotencyKey, RetryPolicy},
     proof::witness,
@@ -163,6 +164,22 @@ impl SafeRetry {
     /// Adds an observer of every decision.
     pub fn with_observer(self, observer: impl Observer) -> Self {
         self.with(|settings| settings.telemetry.add(observer))
+    }
+
+    /// Keeps this advice out of reports and logs: for a program that means it so.
+    ///
+    /// # Default
+    /// All advice is given.
+    ///
+    /// # Examples
+    /// ```
+    /// use reqwest_safe_retry::{Advice, SafeRetry};
+    ///
+    /// // A command that builds one client for each of many hosts, and then exits.
+    /// let retry = SafeRetry::new().without_advice(Advice::BudgetNotShared);
+    /// ```
+    pub fn without_advice(self, advice: Advice) -> Self {
+        self.with(|settings| settings.telemetry.silence(advice))
     }
 
     /// Logs the URL's path too (`url.path`), never its query. Paths carry ids, and some carry keys:

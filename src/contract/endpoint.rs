@@ -45,6 +45,10 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
+///
+/// As a tower `Service` the client takes bare requests, which carry no `Endpoint` and none of the
+/// other extensions. What marks those is a [catalogue](crate::EndpointCatalog) or the client's
+/// [default write](crate::SafeRetry::with_default_write).
 #[derive(Clone)]
 #[must_use]
 pub struct Endpoint(Arc<Terms>);

@@ -65,6 +65,7 @@ pub(crate) struct Telemetry {
     observers: Observers,
     path_in_logs: Detail,
     origin_in_metrics: Detail,
+    silenced: Vec<Advice>,
     #[cfg(feature = "tracing")]
     advised: Arc<Advised>,
 }
@@ -88,6 +89,10 @@ impl Telemetry {
 
     pub(crate) fn show_origin_in_metrics(&mut self) {
         self.origin_in_metrics = Detail::Shown;
+    }
+
+    pub(crate) fn silence(&mut self, advice: Advice) {
+        self.silenced.push(advice);
     }
 
     /// A request was used wrongly, and nothing was sent.
@@ -260,6 +265,11 @@ impl<'a> Watched<'a> {
         }
         #[cfg(feature = "metrics")]
         self.meter(|meters| meters.probed(probe));
+    }
+
+    /// Whether the owner of the client does not want to hear this.
+    pub(crate) fn is_silenced(&self, advice: Advice) -> bool {
+        self.telemetry.is_some_and(|telemetry| telemetry.silenced.contains(&advice))
     }
 
     /// Something about how the operation was sent should be mended.

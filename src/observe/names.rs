@@ -37,6 +37,8 @@ pub(crate) mod event {
 /// The fields of spans and events. Dotted ones are OpenTelemetry's.
 pub(crate) mod field {
     pub(crate) const ENDPOINT: &str = "endpoint";
+    /// What exporters call the span.
+    pub(crate) const SPAN_NAME: &str = "otel.name";
     pub(crate) const METHOD: &str = "http.request.method";
     pub(crate) const METHOD_ORIGINAL: &str = "http.request.method_original";
     pub(crate) const SCHEME: &str = "url.scheme";
@@ -62,8 +64,9 @@ pub(crate) mod field {
     pub(crate) const TOOK: &str = "took_ms";
     pub(crate) const TIME_LEFT: &str = "time_left_ms";
     pub(crate) const BUDGET_LEFT: &str = "budget_left";
-    pub(crate) const ALL: [&str; 26] = [
+    pub(crate) const ALL: [&str; 27] = [
         ENDPOINT,
+        SPAN_NAME,
         METHOD,
         METHOD_ORIGINAL,
         SCHEME,
@@ -138,6 +141,13 @@ pub(super) fn method(method: &Method) -> &'static str {
         Method::CONNECT => "CONNECT",
         _ => OTHER_METHOD,
     }
+}
+
+/// OpenTelemetry's name for a client's span: the method (`HTTP` for [others](OTHER_METHOD)), and
+/// the endpoint when it has a name.
+pub(super) fn span_name(asked: &Method, endpoint: Option<&str>) -> String {
+    let method = Some(method(asked)).filter(|method| *method != OTHER_METHOD).unwrap_or("HTTP");
+    endpoint.map_or_else(|| method.to_owned(), |endpoint| format!("{method} {endpoint}"))
 }
 
 /// The method itself where [`method`] has no word for it.
@@ -278,8 +288,8 @@ mod tests {
             let (name, fields) = said.split_once(' ').unwrap();
             assert!(event::ALL.contains(&name), "{line}");
             let span = line.split(['{', '}']).nth(1).unwrap();
-            for field in fields.split(' ').chain(span.split(' ')) {
-                let (name, _) = field.split_once('=').unwrap();
+            // What has no `=` is the rest of a value with a blank in it.
+            for (name, _) in fields.split(' ').chain(span.split(' ')).filter_map(|field| field.split_once('=')) {
                 assert!(field::ALL.contains(&name), "{name} in {line}");
             }
         }

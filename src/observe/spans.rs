@@ -22,11 +22,13 @@ use crate::{
 
 pub(super) fn operation(operation: &OperationFacts<'_>, telemetry: &Telemetry, request: &Request) -> Span {
     let url = request.url();
+    let endpoint = operation.endpoint.map(AsRef::<str>::as_ref);
     span!(
         target: TARGET,
         Level::WARN,
         names::OPERATION,
-        { field::ENDPOINT } = operation.endpoint.map(AsRef::<str>::as_ref),
+        { field::SPAN_NAME } = names::span_name(request.method(), endpoint),
+        { field::ENDPOINT } = endpoint,
         { field::METHOD } = names::method(request.method()),
         { field::METHOD_ORIGINAL } = names::other_method(request.method()),
         { field::SCHEME } = url.scheme(),

@@ -19,6 +19,7 @@ use crate::{
     operation::chance::Chance,
     operation::key::OperationKey,
     operation::settings::Settings,
+    outcome::advice::Advice,
     outcome::error::Misuse,
     outcome::report::ReportSlot,
     policy::{Draw, Effect, RetryPolicy, defaults},
@@ -52,6 +53,8 @@ pub(crate) struct Plan<'a> {
     /// Sent and logged alike on every attempt.
     pub(crate) correlation: Option<CorrelationId>,
     pub(crate) chance: &'a Chance,
+    /// What was noticed about the limits.
+    pub(crate) advice: Option<Advice>,
 }
 
 impl<'a> Plan<'a> {
@@ -76,13 +79,15 @@ impl<'a> Plan<'a> {
         let stated = endpoint.as_ref();
         let key = key(settings, stated, request, extensions)?;
         let alone = effect_alone(request);
+        let effect = stated.map_or(alone, Endpoint::effect);
         Ok(Self {
             policy: extensions.get().copied().or(stated.and_then(Endpoint::policy)).unwrap_or(settings.policy),
-            effect: stated.map_or(alone, Endpoint::effect),
+            effect,
             is_write: stated.map_or(alone.is_write(), |endpoint| endpoint.is_write(request.method())),
             deadline: deadline(settings, stated, extensions).earlier(Deadline::of_scope().await),
             deadline_covers: stated.map_or(DeadlineCovers::Body, Endpoint::deadline_covers),
-            attempt_limit: stated.and_then(Endpoint::attempt_limit).or(settings.attempt_limit),
+            attempt_limit: attempt_limit(settings, stated),
+            advice: advice_on_limits(settings, stated, effect).filter(|_| extensions.get::<Deadline>().is_none()),
             account: Some(settings.budget.account(request)),
             slot: extensions.get().cloned(),
             hints: stated.and_then(Endpoint::hints).unwrap_or(settings.hints),
@@ -117,6 +122,7 @@ impl<'a> Plan<'a> {
             correlation: correlation(request, extensions),
             key: OperationKey::settle(request, None, extensions.get())?,
             endpoint: None,
+            advice: None,
         })
     }
 
@@ -177,8 +183,32 @@ impl<'a> Plan<'a> {
 
 /// The deadline of a request, before any scope caps it.
 fn deadline(settings: &Settings, endpoint: Option<&Endpoint>, extensions: &Extensions) -> Deadline {
-    let limit = || endpoint.and_then(Endpoint::limit).or(settings.limit);
-    extensions.get().copied().unwrap_or_else(|| limit().map_or(Deadline::NONE, Deadline::after))
+    extensions.get().copied().unwrap_or_else(|| limit(settings, endpoint).map_or(Deadline::NONE, Deadline::after))
+}
+
+fn limit(settings: &Settings, endpoint: Option<&Endpoint>) -> Option<Duration> {
+    endpoint.and_then(Endpoint::limit).or(settings.limit)
+}
+
+fn attempt_limit(settings: &Settings, endpoint: Option<&Endpoint>) -> Option<Duration> {
+    endpoint.and_then(Endpoint::attempt_limit).or(settings.attempt_limit)
+}
+
+/// What the limits that the program states leave no time for.
+fn advice_on_limits(settings: &Settings, endpoint: Option<&Endpoint>, effect: Effect) -> Option<Advice> {
+    let limit = limit(settings, endpoint)?;
+    // The longest of all limits is none.
+    let attempt = attempt_limit(settings, endpoint).filter(|limit| *limit < Duration::MAX);
+    let settling = endpoint.filter(|endpoint| endpoint.probe().is_some()).map(Endpoint::settling_time);
+    let outlasts = |time: Option<Duration>| time.is_some_and(|time| time >= limit);
+    match effect {
+        // Whatever the limits are, nothing follows an attempt that hangs.
+        Effect::UnprotectedWrite | Effect::NeverResend => None,
+        Effect::ProbedWrite | Effect::KeyedWrite { .. } if outlasts(settling) => Some(Advice::DeadlineWithinSettling),
+        Effect::Read | Effect::IdempotentWrite | Effect::KeyedWrite { .. } | Effect::ProbedWrite => {
+            outlasts(attempt).then_some(Advice::DeadlineWithinAttempt)
+        }
+    }
 }
 
 /// The key the operation is sent with, unless it was used for another request.

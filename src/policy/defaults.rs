@@ -146,6 +146,14 @@ pub const SCOPES: usize = 1024;
 /// than that reads none of them.
 pub const ADVICE: usize = 1024;
 
+/// 10 s: longer than a request takes for which a client is built and dropped, far shorter than a
+/// program lives that builds its clients once.
+pub const YOUNG_BUDGET: Duration = Duration::from_secs(10);
+
+/// 64 budgets dropped young: more than a program has upstreams, reached within a second or so by
+/// one that builds a client for each request.
+pub const MANY_BUDGETS: u64 = 64;
+
 // ===== the same under the names of their types =====
 
 impl Jitter {

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use crate::{
     policy::{AdaptiveLimits, AdaptiveThrottle, BudgetLimits, Draw, Token, TokenBucket},
+    shared::lifetime::Lifetime,
     shared::scope::{IdleFirst, ScopeKey, Scopes, Scoping},
 };
 
@@ -98,7 +99,8 @@ impl RetryBudget {
     }
 
     fn open(limits: Limits) -> Self {
-        Self { ledgers: Arc::new(Ledgers { limits, scopes: Scopes::new(), newcomers: Mutex::new(None) }), scoping: Scoping::default() }
+        let ledgers = Ledgers { limits, scopes: Scopes::new(), newcomers: Mutex::new(None), lifetime: Lifetime::begin() };
+        Self { ledgers: Arc::new(ledgers), scoping: Scoping::default() }
     }
 }
 
@@ -139,6 +141,12 @@ impl BudgetAccount<'_> {
     pub(crate) fn withdraw(self, now: Instant, draw: Draw) -> Option<Withdrawal> {
         let (payer, token) = self.ledgers.with(self.scope, now, |payer, ledger| Some((payer, ledger.withdraw(now, draw)?)))?;
         Some(Withdrawal { ledgers: Arc::clone(self.ledgers), payer, token: Some(token) })
+    }
+
+    /// Whether the budget is young, and many others of this process ended young: then it bounds one
+    /// client among many, and all of them together nothing.
+    pub(crate) fn is_one_of_many(self) -> bool {
+        self.ledgers.lifetime.is_one_of_many()
     }
 
     /// How many whole resends are left, for the log.
@@ -185,6 +193,16 @@ struct Ledgers {
     scopes: Scopes<Ledger>,
     /// The balance of all who come while no scope can be forgotten.
     newcomers: Mutex<Option<Ledger>>,
+    lifetime: Lifetime,
+}
+
+impl Drop for Ledgers {
+    fn drop(&mut self) {
+        // A default that another budget replaced bounded nobody.
+        if self.scopes.len() > 0 {
+            self.lifetime.end();
+        }
+    }
 }
 
 impl Ledgers {

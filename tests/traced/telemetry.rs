@@ -48,6 +48,7 @@ async fn an_operation_is_told_in_full_under_exactly_these_names() {
         ("http.request.resend_count", "1"),
         ("http.response.status_code", "200"),
         ("key", &key.fingerprint().to_string()),
+        ("otel.name", "POST orders"),
         ("outcome", "Answered"),
         ("server.address", "api.test"),
         ("server.port", "443"),
@@ -173,6 +174,8 @@ async fn a_method_of_no_rfc_is_other_with_the_original_beside_it() {
     for method in ["PATCH", "PURGE", "get"] {
         client.request(Method::from_bytes(method.as_bytes()).unwrap(), URL).send().await.unwrap();
     }
+    let names: Vec<_> = log.spans().iter().map(|span| span.field("otel.name").map(str::to_owned)).collect();
+    assert_eq!(names, ["PATCH", "HTTP", "HTTP"].map(|name| Some(name.to_owned())));
     let purge = client.request(Method::from_bytes(b"PURGE").unwrap(), URL).with_extension(IdempotencyKey::random());
     purge.send().await.unwrap_err();
     let spans = log.spans();

@@ -9,6 +9,7 @@ use crate::{
     outcome::advice::Advice,
     outcome::error::Misuse,
     request::key_fields::carries_a_key,
+    shared::budget::BudgetAccount,
     shared::cooldown::HoldsBack,
 };
 
@@ -23,6 +24,13 @@ impl Run<'_> {
         }
         if self.plan.is_write && self.plan.endpoint.is_none() && carries_a_key(request.headers()) {
             self.advise(Advice::KeyWithoutContract);
+        }
+        if let Some(advice) = self.plan.advice {
+            self.advise(advice);
+        }
+        // In no report: it is not this operation's fault, nor perhaps this client's.
+        if self.plan.account.is_some_and(BudgetAccount::is_one_of_many) && !self.watched.is_silenced(Advice::BudgetNotShared) {
+            self.watched.advised(Advice::BudgetNotShared, &self.url);
         }
         if self.plan.cooldown.is_some() {
             Box::pin(self.cool_down(HoldsBack::FirstSendsToo)).await.map_err(Unsent::HeldBack)?;

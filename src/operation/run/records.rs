@@ -61,9 +61,9 @@ impl Run<'_> {
         self.advise(lost);
     }
 
-    /// Notes what the owner of the program should know, once.
+    /// Notes what the owner of the program should know and did not ask not to be told, once.
     pub(super) fn advise(&mut self, advice: Advice) {
-        if !self.advice.contains(&advice) {
+        if !self.advice.contains(&advice) && !self.watched.is_silenced(advice) {
             self.advice.push(advice);
             self.watched.advised(advice, &self.url);
         }

@@ -17,9 +17,10 @@ use crate::{
     observe::{End, Telemetry},
     operation::attempt::{Attempt, Held},
     operation::supply::Supply,
+    outcome::advice::Advice,
     outcome::error::{Failure, FailureSource, Misuse, RetryError},
     outcome::report::{Record, ReportSlot, RetryReport},
-    policy::{Ending, Evidence, History, IdempotencyKey, LastAnswer, Outcome, Signal, StopReason},
+    policy::{BodySupply, Ending, Evidence, History, IdempotencyKey, LastAnswer, Outcome, Signal, StopReason},
     proof::cause::TimeLimit,
     request::origin::Origin,
     response::body,
@@ -30,6 +31,9 @@ impl Run<'_> {
     /// of the budget.
     pub(super) async fn stop(mut self, attempt: Attempt, supply: &Supply, reason: StopReason) -> Result<Response> {
         self.forget_unsent();
+        if reason == StopReason::BodyConsumed && supply.body() == BodySupply::Consumed {
+            self.advise(Advice::StreamWithoutFactory);
+        }
         if self.plan.has_probe() && self.ending(&attempt, reason).is_worth_a_last_look() {
             match self.last_look(&attempt, supply).await {
                 Look::Applied(response) => return self.reconciled(attempt, response),

@@ -4,7 +4,11 @@ use std::{error::Error, fmt};
 
 use http::StatusCode;
 
-use crate::{outcome::report::RetryReport, policy::IdempotencyKey, proof::errors::Unquoted};
+use crate::{
+    outcome::report::RetryReport,
+    policy::{IdempotencyKey, StopReason},
+    proof::errors::Unquoted,
+};
 
 /// What stands behind a [`RetryError`](super::RetryError): the report, the key, the last status and
 /// the transport's error.
@@ -78,7 +82,9 @@ impl fmt::Display for Failure {
             [only] => write!(f, "1 attempt, {}", only.cause())?,
             [.., last] => write!(f, "{} attempts, last {}", report.attempts().len(), last.cause())?,
         }
-        self.0.status.map_or(Ok(()), |status| write!(f, ", status {}", status.as_u16()))
+        self.0.status.map_or(Ok(()), |status| write!(f, ", status {}", status.as_u16()))?;
+        // The one reason to stop that lies in the program: it could have been sent again.
+        if report.stop() == StopReason::BodyConsumed { write!(f, ", {}", report.stop()) } else { Ok(()) }
     }
 }
 

@@ -66,15 +66,52 @@ impl fmt::Debug for Misuse {
 }
 
 impl fmt::Display for Misuse {
+    /// What is wrong, what to do about it, and where the guide says more.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::MissingKey => "the contract wants the caller's idempotency key, and there is none",
-            Self::InvalidKey(_) => "the idempotency key breaks its contract",
-            Self::SeveralKeys => "there is more than one idempotency key",
-            Self::KeyWithoutContract => "there is an idempotency key, but no contract says that the server honours one",
-            Self::KeyReused => "the idempotency key was used before with another request",
-            Self::KeyExpired => "the idempotency key was first used longer ago than the server remembers it",
-            Self::FactoryFailed(_) => "the factory of the request or its body failed before the first attempt",
+            Self::MissingKey => {
+                "the contract wants the caller's idempotency key, and there is none: give the request an IdempotencyKey (guide::keys)"
+            }
+            Self::InvalidKey(_) => "the idempotency key breaks its contract: make one of the contract's format and length (guide::keys)",
+            Self::SeveralKeys => "there is more than one idempotency key: give one, as a header or as an extension (guide::keys)",
+            Self::KeyWithoutContract => {
+                "there is an idempotency key, but no contract says that the server honours one: state Endpoint::keyed_write (guide::keys)"
+            }
+            Self::KeyReused => {
+                "the idempotency key was used before with another request: give every operation a key of its own (guide::keys)"
+            }
+            Self::KeyExpired => {
+                "the idempotency key was first used longer ago than the server remembers it: look at the state first (guide::keys)"
+            }
+            Self::FactoryFailed(_) => {
+                "the factory of the request or its body failed before the first attempt: correct what its error, the source, tells"
+            }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::every_variant;
+
+    #[test]
+    fn every_misuse_says_what_is_wrong_and_what_to_do() {
+        let misuses = every_variant!(Misuse {
+            MissingKey => Misuse::MissingKey,
+            InvalidKey => Misuse::InvalidKey(crate::IdempotencyKey::parse("").unwrap_err()),
+            SeveralKeys => Misuse::SeveralKeys,
+            KeyWithoutContract => Misuse::KeyWithoutContract,
+            KeyReused => Misuse::KeyReused,
+            KeyExpired => Misuse::KeyExpired,
+            FactoryFailed => Misuse::FactoryFailed("SECRET".into()),
+        });
+        for misuse in misuses {
+            let said = misuse.to_string();
+            let (wrong, what_to_do) = said.split_once(": ").unwrap_or_else(|| panic!("{said}"));
+            assert!(!wrong.is_empty() && !what_to_do.is_empty() && !said.contains("SECRET"), "{said}");
+            // The guide has no page on factories: `ReplayBody` says it all.
+            assert!(matches!(misuse, Misuse::FactoryFailed(_)) || said.ends_with("(guide::keys)"), "{said}");
+        }
     }
 }

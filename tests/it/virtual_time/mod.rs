@@ -1,5 +1,6 @@
 //! Virtual time: clients in front of scripted peers under a paused clock. No socket is open.
 
+mod advice;
 mod attempt_headers;
 mod budget;
 mod cooldown;
