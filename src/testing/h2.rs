@@ -32,13 +32,12 @@ use tokio::{
 use super::{
     connection::reset_when_dropped,
     fault_server::FaultServer,
+    h2_reason::H2Reason,
     ledger::Shared,
     recorded::{Extent, Recorded},
     script::Script,
     spelled,
 };
-
-pub use ::h2::Reason as H2Reason;
 
 impl FaultServer {
     /// Starts a server that speaks HTTP/2 with prior knowledge (RFC 9113 §3.3; the client needs
@@ -359,7 +358,7 @@ impl Stream {
     async fn act(mut self) -> Result<Option<Ending>, ::h2::Error> {
         match self.fault.act {
             Act::Answer(answer) => return answer.send(self.respond).await,
-            Act::ResetStream(reason) => self.respond.send_reset(reason),
+            Act::ResetStream(reason) => self.respond.send_reset(reason.code().into()),
             Act::GoAway(last, reason, words) => {
                 let ours = self.respond.stream_id().as_u32();
                 let (last, ending) = match last {
@@ -404,7 +403,7 @@ impl Answer {
             BodyEnd::Reset(reason) => {
                 // A reset drops what is still queued: let the connection write the head first.
                 tokio::task::yield_now().await;
-                stream.send_reset(reason);
+                stream.send_reset(reason.code().into());
                 Ok(None)
             }
         }
@@ -424,7 +423,7 @@ fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 fn go_away(last: u32, reason: H2Reason, words: &str) -> Vec<u8> {
-    frame(GOAWAY, &[&last.to_be_bytes(), &u32::from(reason).to_be_bytes(), words.as_bytes()].concat())
+    frame(GOAWAY, &[&last.to_be_bytes(), &reason.code().to_be_bytes(), words.as_bytes()].concat())
 }
 
 // ===== the socket, shared by the protocol and by what goes beside it =====

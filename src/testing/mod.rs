@@ -24,6 +24,8 @@ mod fault;
 mod fault_server;
 #[cfg(feature = "testing-h2")]
 mod h2;
+#[cfg(feature = "testing-h2")]
+mod h2_reason;
 mod ledger;
 mod recorded;
 mod request_reader;
@@ -39,7 +41,9 @@ pub use draws::Draws;
 pub use fault::{Act, Fault};
 pub use fault_server::FaultServer;
 #[cfg(feature = "testing-h2")]
-pub use h2::{H2Fault, H2Reason};
+pub use h2::H2Fault;
+#[cfg(feature = "testing-h2")]
+pub use h2_reason::H2Reason;
 pub use recorded::Recorded;
 pub use scripted::Scripted;
 pub use step::Step;

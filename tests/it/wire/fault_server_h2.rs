@@ -58,7 +58,7 @@ async fn a_stream_is_reset_with_the_reason_of_the_script() {
         let error = result.unwrap_err();
         let h2 = find::<h2::Error>(&error).unwrap();
         assert!(h2.is_reset() && h2.is_remote(), "{error:?}");
-        assert_eq!(h2.reason(), Some(reason));
+        assert_eq!(h2.reason().map(u32::from), Some(reason.code()));
         server.assert_writes(1);
     }
 }
@@ -71,7 +71,7 @@ async fn a_go_away_below_the_stream_says_that_it_was_not_processed() {
         let error = post(&client, &server).await.unwrap_err();
         let h2 = find::<h2::Error>(&error).unwrap();
         assert!(h2.is_go_away() && h2.is_remote(), "{error:?}");
-        assert_eq!(h2.reason(), Some(reason));
+        assert_eq!(h2.reason().map(u32::from), Some(reason.code()));
         assert_eq!(post(&client, &server).await.unwrap().status(), 200);
         server.assert_connections(2);
     }
