@@ -315,7 +315,7 @@ impl<'a> Watched<'a> {
         let evidence = if self.operation.is_write { evidence } else { Evidence::Unprocessed };
         // Whoever drops the operation stands outside of its span.
         #[cfg(feature = "tracing")]
-        self.span.span.in_scope(|| spans::abandoned(self.sends, evidence));
+        self.span.span.in_scope(|| spans::abandoned(&self.span.span, self.sends, evidence));
         #[cfg(feature = "metrics")]
         self.meter(|meters| meters.abandoned(evidence));
     }

@@ -3,6 +3,8 @@
 //! Values are the names of the variants, so that a word in a log line is found in the
 //! documentation; only `error.type` follows OpenTelemetry.
 
+use std::fmt;
+
 use http::{Method, StatusCode};
 
 use crate::{
@@ -36,9 +38,10 @@ pub(crate) mod event {
 
 /// The fields of spans and events. Dotted ones are OpenTelemetry's.
 pub(crate) mod field {
+    pub(crate) const OTEL_NAME: &str = "otel.name";
+    pub(crate) const OTEL_KIND: &str = "otel.kind";
+    pub(crate) const OTEL_STATUS: &str = "otel.status_code";
     pub(crate) const ENDPOINT: &str = "endpoint";
-    /// What exporters call the span.
-    pub(crate) const SPAN_NAME: &str = "otel.name";
     pub(crate) const METHOD: &str = "http.request.method";
     pub(crate) const METHOD_ORIGINAL: &str = "http.request.method_original";
     pub(crate) const SCHEME: &str = "url.scheme";
@@ -64,9 +67,11 @@ pub(crate) mod field {
     pub(crate) const TOOK: &str = "took_ms";
     pub(crate) const TIME_LEFT: &str = "time_left_ms";
     pub(crate) const BUDGET_LEFT: &str = "budget_left";
-    pub(crate) const ALL: [&str; 27] = [
+    pub(crate) const ALL: [&str; 29] = [
+        OTEL_NAME,
+        OTEL_KIND,
+        OTEL_STATUS,
         ENDPOINT,
-        SPAN_NAME,
         METHOD,
         METHOD_ORIGINAL,
         SCHEME,
@@ -143,17 +148,28 @@ pub(super) fn method(method: &Method) -> &'static str {
     }
 }
 
-/// OpenTelemetry's name for a client's span: the method (`HTTP` for [others](OTHER_METHOD)), and
-/// the endpoint when it has a name.
-pub(super) fn span_name(asked: &Method, endpoint: Option<&str>) -> String {
-    let method = Some(method(asked)).filter(|method| *method != OTHER_METHOD).unwrap_or("HTTP");
-    endpoint.map_or_else(|| method.to_owned(), |endpoint| format!("{method} {endpoint}"))
-}
-
 /// The method itself where [`method`] has no word for it.
 pub(super) fn other_method(asked: &Method) -> Option<&str> {
     (method(asked) == OTHER_METHOD).then(|| asked.as_str())
 }
+
+/// OpenTelemetry's name of a span: the method, and what tells the endpoints of a client apart.
+pub(super) struct SpanName<'a> {
+    pub(super) method: &'a Method,
+    pub(super) endpoint: Option<&'a str>,
+}
+
+impl fmt::Display for SpanName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Some(method(self.method)).filter(|word| *word != OTHER_METHOD).unwrap_or("HTTP"))?;
+        self.endpoint.map_or(Ok(()), |endpoint| write!(f, " {endpoint}"))
+    }
+}
+
+/// OpenTelemetry's kind of a span around requests that go out.
+pub(super) const SPAN_KIND: &str = "client";
+/// OpenTelemetry's status of a span that failed; the others have none.
+pub(super) const SPAN_FAILED: &str = "ERROR";
 
 /// OpenTelemetry's `error.type`: the status of an error answer, or a word for the failure.
 pub(super) fn error_type(cause: Cause, status: Option<&StatusCode>) -> Option<&str> {

@@ -14,7 +14,7 @@ use crate::{
     outcome::advice::Advice,
     outcome::facts::AttemptFacts,
     outcome::report::{ProbeRecord, RetryReport},
-    policy::{Evidence, ResendPermit},
+    policy::{Evidence, Outcome, ResendPermit},
     proof::cause::Cause,
     request::deadline::Deadline,
     request::origin::Origin,
@@ -27,7 +27,6 @@ pub(super) fn operation(operation: &OperationFacts<'_>, telemetry: &Telemetry, r
         target: TARGET,
         Level::WARN,
         names::OPERATION,
-        { field::SPAN_NAME } = names::span_name(request.method(), endpoint),
         { field::ENDPOINT } = endpoint,
         { field::METHOD } = names::method(request.method()),
         { field::METHOD_ORIGINAL } = names::other_method(request.method()),
@@ -37,11 +36,14 @@ pub(super) fn operation(operation: &OperationFacts<'_>, telemetry: &Telemetry, r
         { field::PATH } = (telemetry.path_in_logs == Detail::Shown).then(|| url.path()),
         { field::CORRELATION_ID } = operation.correlation.map(tracing::field::display),
         { field::KEY } = operation.key.map(|key| tracing::field::display(key.fingerprint())),
+        { field::OTEL_NAME } = tracing::field::display(names::SpanName { method: request.method(), endpoint }),
+        { field::OTEL_KIND } = names::SPAN_KIND,
         // For exporters, which see the span as a whole.
         { field::STATUS } = Empty,
         { field::RESEND_COUNT } = Empty,
         { field::ERROR_TYPE } = Empty,
         { field::OUTCOME } = Empty,
+        { field::OTEL_STATUS } = Empty,
     )
 }
 
@@ -128,9 +130,12 @@ pub(super) fn end(operation: &OperationFacts<'_>, span: &Span, sends: u32, end: 
         span.record(field::ERROR_TYPE, error_type);
     }
     span.record(field::OUTCOME, names::outcome(end.outcome));
+    if error_type.is_some() || end.outcome == Outcome::Unknown {
+        span.record(field::OTEL_STATUS, names::SPAN_FAILED);
+    }
 }
 
-pub(super) fn abandoned(sends: u32, evidence: Evidence) {
+pub(super) fn abandoned(span: &Span, sends: u32, evidence: Evidence) {
     macro_rules! abandoned_at {
         ($level:expr) => {
             event!(name: name::ABANDONED, target: TARGET, $level, {
@@ -141,7 +146,10 @@ pub(super) fn abandoned(sends: u32, evidence: Evidence) {
         };
     }
     match evidence {
-        Evidence::Unknown => abandoned_at!(Level::WARN),
+        Evidence::Unknown => {
+            abandoned_at!(Level::WARN);
+            span.record(field::OTEL_STATUS, names::SPAN_FAILED);
+        }
         Evidence::Unprocessed => abandoned_at!(Level::DEBUG),
     }
 }

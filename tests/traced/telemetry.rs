@@ -48,6 +48,7 @@ async fn an_operation_is_told_in_full_under_exactly_these_names() {
         ("http.request.resend_count", "1"),
         ("http.response.status_code", "200"),
         ("key", &key.fingerprint().to_string()),
+        ("otel.kind", "client"),
         ("otel.name", "POST orders"),
         ("outcome", "Answered"),
         ("server.address", "api.test"),
