@@ -119,8 +119,8 @@ impl Run<'_> {
         if self.plan.deadline.instant().is_some() { self.plan.deadline } else { window() }
     }
 
-    /// Asks once more before the operation ends: after what somebody asked to wait, if that fits,
-    /// and else not at all.
+    /// Asks once more before the operation ends: after what somebody asked to wait, if that fits
+    /// before the deadline, and else not at all.
     pub(super) async fn last_look(&mut self, attempt: &Attempt, supply: &Supply) -> Look {
         let until = self.last_look_until();
         let mut from = attempt.waits_from;
@@ -137,6 +137,10 @@ impl Run<'_> {
             }
             from = Instant::now();
             wait = self.shared_wait(from).map_or(Duration::ZERO, |shared| shared.left);
+        }
+        // A machine that slept may wake when the tenth is over, too.
+        if until.time_left().is_zero() {
+            return Look::Undecided;
         }
         self.look(attempt.facts.ended, supply, until).await
     }

@@ -343,6 +343,27 @@ async fn without_a_deadline_the_last_look_has_a_tenth_of_the_window() {
     assert_unknown(&ended);
 }
 
+/// The machine slept through the attempt, say, and the tenth with it.
+#[tokio::test(start_paused = true)]
+async fn after_the_deadline_nobody_is_asked_any_more() {
+    struct Sleeps;
+    #[async_trait::async_trait]
+    impl Middleware for Sleeps {
+        async fn handle(&self, request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
+            tokio::time::advance(seconds(11)).await;
+            next.run(request, extensions).await
+        }
+    }
+    for step in [Step::fails(), Step::hangs(), Step::status(503)] {
+        let (peer, probe) = (Scripted::new([step]), ScriptedProbe::new([Says::Applied]));
+        let client = builder().with(steady()).with(SendWitness::redirects_off()).with(Sleeps).with(peer.clone()).build();
+        let ended = end(post(&client, order(&probe).with_deadline(seconds(10)))).await;
+        assert_unknown(&ended);
+        assert!(ended.report.probes().is_empty());
+        assert_eq!(probe.times(), 0);
+    }
+}
+
 // ===== any write may have one =====
 
 #[tokio::test(start_paused = true)]
