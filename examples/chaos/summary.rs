@@ -99,9 +99,11 @@ impl fmt::Display for Summary<'_> {
             members.iter().try_for_each(|(operations, answered)| write!(f, " {:>3} % |", answered * 100 / operations.max(&1)))?;
         }
 
-        writeln!(f, "\n\n| {:<48} | broken |\n|{}|-------:|", "promise", "-".repeat(50))?;
+        writeln!(f, "\n\n| {:<48} | broken | first after |\n|{}|-------:|------------:|", "promise", "-".repeat(50))?;
         for promise in Promise::ALL {
-            writeln!(f, "| {promise:<48} | {:>6} |", tally.broken.get(&promise).copied().unwrap_or_default())?;
+            let broken = tally.broken.get(&promise);
+            let first_after = broken.map_or_else(String::new, |broken| format!("{:.1} s", broken.first_after.as_secs_f64()));
+            writeln!(f, "| {promise:<48} | {:>6} | {first_after:>11} |", broken.map_or(0, |broken| broken.times))?;
         }
 
         writeln!(f, "\n| {:<22} | struck |\n|{}|-------:|", "fault", "-".repeat(24))?;

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use reqwest_safe_retry::RetryReport;
+use tokio::time::Instant;
 
 use crate::{
     caller::{Ended, How},
@@ -17,15 +18,23 @@ use crate::{
 const KEPT: usize = 3;
 
 pub(crate) struct Tally {
+    began: Instant,
     pub(crate) classes: BTreeMap<Class, Row>,
     /// Of each of the fleet's clients: its operations, and those that were answered.
     pub(crate) members: [(u64, u64); MEMBERS],
     /// How much later than their deadline calls ended, of those that did.
     pub(crate) overshoots: Histogram,
-    pub(crate) broken: BTreeMap<Promise, u64>,
+    pub(crate) broken: BTreeMap<Promise, Broken>,
     /// The first operations that broke it, each with its story.
     stories: BTreeMap<Promise, Vec<String>>,
     pub(crate) worst_late: Duration,
+}
+
+/// How often a promise was broken.
+pub(crate) struct Broken {
+    pub(crate) times: u64,
+    /// How long the run had lasted when that was first seen.
+    pub(crate) first_after: Duration,
 }
 
 /// The operations of one class.
@@ -50,6 +59,7 @@ impl Row {
 impl Tally {
     pub(crate) fn new() -> Self {
         Self {
+            began: Instant::now(),
             classes: BTreeMap::new(),
             members: [(0, 0); MEMBERS],
             overshoots: Histogram::new(),
@@ -65,7 +75,7 @@ impl Tally {
 
     /// How often a promise was broken.
     pub(crate) fn breaches(&self) -> u64 {
-        self.broken.values().sum()
+        self.broken.values().map(|broken| broken.times).sum()
     }
 
     /// Adds an operation that has been judged.
@@ -94,7 +104,8 @@ impl Tally {
 
     pub(crate) fn break_promises(&mut self, breaches: &[Breach], story: impl Fn() -> String) {
         for (number, breach) in breaches.iter().enumerate() {
-            *self.broken.entry(breach.promise).or_default() += 1;
+            let first_after = self.began.elapsed();
+            self.broken.entry(breach.promise).or_insert(Broken { times: 0, first_after }).times += 1;
             let kept = self.stories.entry(breach.promise).or_default();
             let is_told = breaches[..number].iter().any(|told| told.promise == breach.promise);
             if kept.len() < KEPT && !is_told {
