@@ -144,7 +144,7 @@ fn the_root_has_the_engines_common_names() {
         policy::KeyContract::STRIPE => reqwest_safe_retry::KeyContract;
         policy::Outcome::Unknown => reqwest_safe_retry::Outcome;
         policy::Verdict::Final => reqwest_safe_retry::Verdict;
-        policy::IdempotencyKey::random => fn() -> reqwest_safe_retry::IdempotencyKey;
+        policy::IdempotencyKey::parse => fn(&str) -> Result<reqwest_safe_retry::IdempotencyKey, policy::InvalidKey>;
     }
 }
 
