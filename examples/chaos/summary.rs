@@ -17,7 +17,7 @@ use crate::{
 /// How many operations it takes until everything that can happen has happened.
 const ENOUGH_FOR_ALL: u64 = 10_000;
 /// The kinds of faults of writes and of status questions.
-const FAULTS: usize = 18 + 7;
+const FAULTS: usize = 18 + 8;
 
 pub(crate) struct Summary<'a> {
     pub(crate) options: &'a Options,

@@ -33,6 +33,8 @@ enum Fault {
     Lost(End),
     /// A cache in front kept the answer from before the write, and says how old it is.
     Cached,
+    /// A replica that has not heard yet of what is still running.
+    Behind,
 }
 
 impl Fault {
@@ -45,6 +47,7 @@ impl Fault {
             Self::Failing => "status: failing",
             Self::Lost(_) => "status: lost",
             Self::Cached => "status: cached",
+            Self::Behind => "status: behind",
         }
     }
 }
@@ -62,6 +65,7 @@ impl Server {
             (3, Fault::Lost(End::Reset)),
             (3, Fault::Lost(End::Stream(h2::Reason::INTERNAL_ERROR))),
             (6, Fault::Cached),
+            (20, Fault::Behind),
         ]);
         self.counts.strikes(fault.name());
         self.journal.suffers(place, fault.name());
@@ -80,12 +84,14 @@ impl Server {
             Fault::InProgress => StatusCode::ACCEPTED,
             Fault::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Fault::Failing => StatusCode::INTERNAL_SERVER_ERROR,
+            Fault::Behind if true_status != StatusCode::ACCEPTED => true_status,
+            Fault::Behind => StatusCode::NOT_FOUND,
             Fault::Cached => StatusCode::NOT_FOUND,
             Fault::Lost(how) => return end(line, how).await,
         });
         let asked = match fault {
             Fault::InProgress | Fault::Busy => asked::draw(&mut chance, told.headers_mut()),
-            Fault::None | Fault::Slow(_) | Fault::Failing | Fault::Cached | Fault::Lost(_) => Asked::Nothing,
+            Fault::None | Fault::Slow(_) | Fault::Failing | Fault::Cached | Fault::Behind | Fault::Lost(_) => Asked::Nothing,
         };
         match fault {
             Fault::Slow(slow) => sleep(slow).await,
