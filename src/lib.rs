@@ -33,8 +33,8 @@
 //!   evidence is complete, [`SendWitness`] gives an existing client what can be given to it.
 //! * [`Endpoint`]: what you know about a request, per request; [`EndpointCatalog`]: the same as a
 //!   table that can be audited; [`presets`]: what is publicly known about well-known APIs.
-//! * [`Deadline`], [`IdempotencyKey`], [`CorrelationId`], [`ReplayBody`], [`ReplayRequest`],
-//!   [`ReportSlot`]: what else a request can carry.
+//! * [`Deadline`], [`IdempotencyKey`], [`SentBefore`], [`CorrelationId`], [`ReplayBody`],
+//!   [`ReplayRequest`], [`ReportSlot`]: what else a request can carry.
 //! * [`StatusProbe`], [`StatusUrl`]: asking what became of a write. [`RetryBudget`], [`Cooldown`]:
 //!   what is shared, so that no storm starts.
 //! * [`hints`], [`AttemptHeaders`]: what servers say besides `Retry-After`, and what they are told.
@@ -117,6 +117,7 @@ pub use {
     request::correlation::CorrelationId,
     request::deadline::Deadline,
     request::replay::{ReplayBody, ReplayRequest},
+    request::sent_before::SentBefore,
     shared::budget::RetryBudget,
     shared::cooldown::{Cooldown, HoldsBack},
     shared::scope::ScopeKey,

@@ -20,6 +20,7 @@ use crate::{
     request::attempt_headers::AttemptHeaders,
     request::correlation::CorrelationId,
     request::deadline::Deadline,
+    request::sent_before::SentBefore,
     shared::budget::RetryBudget,
     shared::cooldown::Cooldown,
 };
@@ -127,6 +128,10 @@ impl SafeRetry {
     /// Sets the hard limit of each attempt up to the response head. An attempt never gets more than
     /// the operation has left.
     ///
+    /// With it, no resend relies on a key that the server may forget before the attempt has ended.
+    /// Without it an attempt has no known end, and the key only has to be remembered at its start:
+    /// for contracts that remember for seconds, set one.
+    ///
     /// The endpoint's [`with_attempt_limit`](Endpoint::with_attempt_limit) overrules it.
     ///
     /// # Default
@@ -229,7 +234,9 @@ impl SafeRetry {
 
     /// Whether anything names this request at all, so that it is not left alone.
     fn touches(&self, endpoint: Option<&Endpoint>, extensions: &Extensions) -> bool {
-        let named = || extensions.get::<RetryPolicy>().is_some() || extensions.get::<Deadline>().is_some();
+        let named = || {
+            extensions.get::<RetryPolicy>().is_some() || extensions.get::<Deadline>().is_some() || extensions.get::<SentBefore>().is_some()
+        };
         self.unmarked == Unmarked::ByMethod || endpoint.is_some() || named()
     }
 }

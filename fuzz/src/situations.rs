@@ -100,7 +100,7 @@ impl<'a> Bytes<'a> {
     }
 
     fn signal(&mut self) -> Signal {
-        match self.byte() % 10 {
+        match self.byte() % 11 {
             0 => Signal::Answered(self.status()),
             1 => Signal::Final(self.status()),
             2 => Signal::Resendable(self.status()),
@@ -110,7 +110,8 @@ impl<'a> Bytes<'a> {
             6 => Signal::BodyLost(self.status()),
             7 => Signal::Forbidden,
             8 => Signal::Overloaded(self.status()),
-            _ => Signal::ProbedAbsent,
+            9 => Signal::ProbedAbsent,
+            _ => Signal::SentBefore,
         }
     }
 
@@ -125,6 +126,7 @@ impl<'a> Bytes<'a> {
             .with_time_left(self.duration())
             .with_body(self.choice([BodySupply::Replayable, BodySupply::Consumed]))
             .with_draw(self.draw())
+            .with_attempt_limit(self.duration())
     }
 
     fn hint(&mut self) -> Option<Result<Duration, InvalidHint>> {

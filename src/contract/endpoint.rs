@@ -392,7 +392,13 @@ impl Endpoint {
     pub(crate) fn makes_an_error_of(&self, signal: Signal) -> bool {
         match signal {
             Signal::Resendable(_) | Signal::Overloaded(_) | Signal::KeyInUse | Signal::Forbidden => self.0.failures == Failures::Errors,
-            Signal::Answered(_) | Signal::Final(_) | Signal::Failed | Signal::Broken | Signal::BodyLost(_) | Signal::ProbedAbsent => false,
+            Signal::Answered(_)
+            | Signal::Final(_)
+            | Signal::Failed
+            | Signal::Broken
+            | Signal::BodyLost(_)
+            | Signal::ProbedAbsent
+            | Signal::SentBefore => false,
         }
     }
 }

@@ -175,7 +175,8 @@ pub(crate) struct End<'a> {
 
 #[cfg_attr(not(all(feature = "tracing", feature = "metrics")), expect(unused_variables, reason = "the two are told different things"))]
 impl<'a> Watched<'a> {
-    pub(crate) fn new(telemetry: Option<&'a Telemetry>, operation: OperationFacts<'a>, request: &Request) -> Self {
+    /// An operation of which this much is known before anything was sent.
+    pub(crate) fn new(telemetry: Option<&'a Telemetry>, operation: OperationFacts<'a>, evidence: Evidence, request: &Request) -> Self {
         Self {
             telemetry,
             operation,
@@ -186,7 +187,7 @@ impl<'a> Watched<'a> {
             #[cfg(feature = "metrics")]
             meters: telemetry.map(|telemetry| meters::Meters::of(&operation, telemetry, request)),
             sends: 0,
-            progress: Progress::Open(Evidence::Unprocessed),
+            progress: Progress::Open(evidence),
         }
     }
 

@@ -188,6 +188,7 @@ pub(super) fn error_type(cause: Cause, status: Option<&StatusCode>) -> Option<&s
         Cause::BodyLost => "body_lost",
         Cause::Middleware => "middleware",
         Cause::Transport => "transport",
+        Cause::SentBefore => "sent_before",
     })
 }
 
@@ -203,6 +204,7 @@ pub(super) const fn signal(signal: Signal) -> &'static str {
         Signal::BodyLost(_) => "BodyLost",
         Signal::Forbidden => "Forbidden",
         Signal::ProbedAbsent => "ProbedAbsent",
+        Signal::SentBefore => "SentBefore",
     }
 }
 
@@ -343,6 +345,7 @@ mod tests {
             BodyLost => Signal::BodyLost(status),
             Forbidden => Signal::Forbidden,
             ProbedAbsent => Signal::ProbedAbsent,
+            SentBefore => Signal::SentBefore,
         });
         for came_back in signals {
             assert_eq!(signal(came_back), format!("{came_back:?}").trim_end_matches("(200)"));

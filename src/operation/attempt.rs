@@ -47,6 +47,8 @@ pub(crate) enum Held {
     /// The head arrived, the body did not: with the transport's error, unless a limit of ours cut
     /// it.
     BodyLost(Result<reqwest::Error, TimeLimit>),
+    /// Nothing was sent by this operation.
+    Unsent,
     /// The request could not be supplied once more.
     Unsupplied(Box<dyn StdError + Send + Sync>),
 }
@@ -130,12 +132,36 @@ struct Limit {
 }
 
 impl Attempt {
+    /// What an earlier process may have sent, as the attempt before the first. It counts as ended
+    /// when this operation began, because until then the process may have been sending.
+    pub(crate) fn of_an_earlier_process(began: Instant, extensions: Extensions) -> Self {
+        let facts = AttemptFacts {
+            signal: Signal::SentBefore,
+            evidence: Evidence::Unknown,
+            cause: Cause::SentBefore,
+            status: None,
+            hint: None,
+            key_answer: None,
+            key_kept: KeyKept::Kept,
+            sends: 0,
+            started: began,
+            ended: began,
+        };
+        Self { held: Held::Unsent, facts, waits_from: Instant::now(), extensions }
+    }
+
     /// Where the answer came from, after all redirects. `None` where no answer is held, or an inner
     /// middleware has built it anew.
     pub(crate) fn answered_by(&self) -> Option<&Url> {
         match &self.held {
             Held::Response(response) => has_url(response).then(|| response.url()),
-            Held::GivenBack | Held::NoResult | Held::Error(_) | Held::TimedOut(_) | Held::BodyLost(_) | Held::Unsupplied(_) => None,
+            Held::GivenBack
+            | Held::NoResult
+            | Held::Unsent
+            | Held::Error(_)
+            | Held::TimedOut(_)
+            | Held::BodyLost(_)
+            | Held::Unsupplied(_) => None,
         }
     }
 

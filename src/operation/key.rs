@@ -11,7 +11,8 @@ use reqwest::Request;
 
 use crate::{
     outcome::error::Misuse,
-    policy::{IdempotencyKey, KeyContract, KeySource},
+    policy::{IdempotencyKey, KeyContract, KeySource, defaults},
+    request::sent_before::SentBefore,
 };
 
 /// The key an operation is sent with.
@@ -22,8 +23,18 @@ pub(crate) struct OperationKey {
     headers: Vec<HeaderName>,
     /// When the key was first sent: by an earlier operation, or by this one.
     first_use: SystemTime,
-    /// Time from the key's first use to the start of this operation.
+    /// Time from the key's first use to the start of this operation; [`Duration::MAX`] where nobody
+    /// knows it.
     age: Duration,
+    provenance: Provenance,
+}
+
+/// Where a key comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Provenance {
+    Caller,
+    /// Made for this operation: nobody can have sent it before.
+    Made,
 }
 
 impl OperationKey {
@@ -32,30 +43,35 @@ impl OperationKey {
     ///
     /// # Errors
     /// [`Misuse`], before anything is sent: a key without a contract, none where the caller must
-    /// bring one, a malformed one, several, or one that the server may have forgotten.
+    /// bring one, a malformed one, or several.
     pub(crate) fn settle(
         request: &mut Request,
         contract: Option<&KeyContract>,
         given: Option<&IdempotencyKey>,
+        sent_before: Option<SentBefore>,
     ) -> Result<Option<Self>, Misuse> {
         let Some(contract) = contract else {
             return if given.is_some() { Err(Misuse::KeyWithoutContract) } else { Ok(None) };
         };
         let written = written(contract, request.headers())?;
-        let key = match (written.as_ref(), given, contract.source()) {
+        let (key, provenance) = match (written.as_ref(), given, contract.source()) {
             (Some(written), Some(given), _) if written != given => return Err(Misuse::SeveralKeys),
             // The extension knows when the key was first used, the header does not.
-            (_, Some(given), _) => given.clone(),
-            (Some(written), None, _) => written.clone(),
-            (None, None, KeySource::Generate) => IdempotencyKey::random(),
+            (_, Some(given), _) => (given.clone(), Provenance::Caller),
+            (Some(written), None, _) => (written.clone(), Provenance::Caller),
+            (None, None, KeySource::Generate) => (IdempotencyKey::random(), Provenance::Made),
             (None, None, KeySource::CallerMust) => return Err(Misuse::MissingKey),
+        };
+        let key = match (sent_before, provenance) {
+            (Some(sent_before), Provenance::Caller) => {
+                let first_use = sent_before.first_use(key.first_use());
+                key.first_used(first_use)
+            }
+            (None, Provenance::Caller | Provenance::Made) | (Some(_), Provenance::Made) => key,
         };
         let now = SystemTime::now();
         let first_use = key.first_use().unwrap_or(now);
-        let age = now.duration_since(first_use).unwrap_or_default();
-        if age >= contract.remembered_for() {
-            return Err(Misuse::KeyExpired);
-        }
+        let age = age_of(first_use, now);
         let mut headers = vec![contract.header().clone()];
         let value = contract.encode(&key).map_err(Misuse::InvalidKey)?;
         if written.is_none() {
@@ -65,7 +81,7 @@ impl OperationKey {
             request.headers_mut().entry(&name).or_insert(value);
             headers.push(name);
         }
-        Ok(Some(Self { key, headers, first_use, age }))
+        Ok(Some(Self { key, headers, first_use, age, provenance }))
     }
 
     pub(crate) fn key(&self) -> &IdempotencyKey {
@@ -95,9 +111,24 @@ impl OperationKey {
         self.age.saturating_add(elapsed).max(self.first_use.elapsed().unwrap_or_default())
     }
 
-    /// Whether the key says of itself that an earlier operation sent it.
+    /// Whether an earlier operation sent it, as it says of itself or [`SentBefore`] says.
     pub(crate) fn was_used_before(&self) -> bool {
         self.key.first_use().is_some()
+    }
+
+    /// Whether it was made for this operation, so that nobody can have sent it before.
+    pub(crate) fn was_made(&self) -> bool {
+        self.provenance == Provenance::Made
+    }
+}
+
+/// How long ago a key was first used. A little in the future is another clock; more is a time that
+/// says nothing, and the key may be of any age.
+fn age_of(first_use: SystemTime, now: SystemTime) -> Duration {
+    match now.duration_since(first_use) {
+        Ok(age) => age,
+        Err(ahead) if ahead.duration() <= defaults::CREDIBLE_SKEW => Duration::ZERO,
+        Err(_) => Duration::MAX,
     }
 }
 
@@ -118,7 +149,7 @@ mod tests {
     fn a_key_ages_while_the_machine_sleeps() {
         let mut request = Request::new(Method::POST, "https://api.example/".parse().unwrap());
         let hour = Duration::from_secs(60 * 60);
-        let fresh = OperationKey::settle(&mut request, Some(&KeyContract::STRIPE), None).unwrap().unwrap();
+        let fresh = OperationKey::settle(&mut request, Some(&KeyContract::STRIPE), None, None).unwrap().unwrap();
         assert!((hour..2 * hour).contains(&fresh.age_after(hour)));
         let slept = OperationKey { first_use: SystemTime::now() - hour, ..fresh };
         assert!((hour..2 * hour).contains(&slept.age_after(Duration::ZERO)));

@@ -29,6 +29,7 @@ use crate::{
     request::correlation::CorrelationId,
     request::deadline::Deadline,
     request::method_override,
+    request::sent_before::SentBefore,
     shared::budget::{BudgetAccount, Withdrawal},
     shared::cooldown::CooldownPlace,
 };
@@ -44,6 +45,8 @@ pub(crate) struct Plan<'a> {
     /// Present on marked requests.
     pub(crate) endpoint: Option<Endpoint>,
     pub(crate) key: Option<OperationKey>,
+    /// Whether an earlier process may have sent the operation.
+    pub(crate) was_sent_before: bool,
     /// Absent on requests that are left alone.
     pub(crate) account: Option<BudgetAccount<'a>>,
     pub(crate) slot: Option<ReportSlot>,
@@ -77,12 +80,15 @@ impl<'a> Plan<'a> {
     ) -> Result<Self, Misuse> {
         let correlation = correlation(request, extensions);
         let stated = endpoint.as_ref();
-        let key = key(settings, stated, request, extensions)?;
+        let sent_before = extensions.get::<SentBefore>().copied();
+        let key = key(settings, stated, request, extensions, sent_before)?;
         let alone = effect_alone(request);
         let effect = stated.map_or(alone, Endpoint::effect);
+        // A key that is made now is not the one that it was sent under before.
+        let key_is_news = sent_before.is_some() && key.as_ref().is_some_and(OperationKey::was_made);
         Ok(Self {
             policy: extensions.get().copied().or(stated.and_then(Endpoint::policy)).unwrap_or(settings.policy),
-            effect,
+            effect: if key_is_news { effect.without_key() } else { effect },
             is_write: stated.map_or(alone.is_write(), |endpoint| endpoint.is_write(request.method())),
             deadline: deadline(settings, stated, extensions).earlier(Deadline::of_scope().await),
             deadline_covers: stated.map_or(DeadlineCovers::Body, Endpoint::deadline_covers),
@@ -94,6 +100,7 @@ impl<'a> Plan<'a> {
             cooldown: settings.cooldown.as_ref().map(|cooldown| cooldown.place(request)),
             headers: settings.attempt_headers.as_deref(),
             chance: &settings.chance,
+            was_sent_before: sent_before.is_some() || key.as_ref().is_some_and(OperationKey::was_used_before),
             correlation,
             key,
             endpoint,
@@ -120,7 +127,8 @@ impl<'a> Plan<'a> {
             headers: None,
             chance: &settings.chance,
             correlation: correlation(request, extensions),
-            key: OperationKey::settle(request, None, extensions.get())?,
+            key: OperationKey::settle(request, None, extensions.get(), None)?,
+            was_sent_before: false,
             endpoint: None,
             advice: None,
         })
@@ -217,12 +225,21 @@ fn key(
     endpoint: Option<&Endpoint>,
     request: &mut Request,
     extensions: &Extensions,
+    sent_before: Option<SentBefore>,
 ) -> Result<Option<OperationKey>, Misuse> {
     let contract = endpoint.and_then(Endpoint::contract);
     let of_the_call = contract.and_then(|_| Call::key_of(extensions, request));
-    let key = OperationKey::settle(request, contract, extensions.get().or(of_the_call.as_ref()))?;
+    let key = OperationKey::settle(request, contract, extensions.get().or(of_the_call.as_ref()), sent_before)?;
+    if let (Some(endpoint), Some(key)) = (endpoint, &key) {
+        if endpoint.probe().is_none() && endpoint.effect().key_has_lapsed(key.age_after(Duration::ZERO)) {
+            return Err(Misuse::KeyExpired);
+        }
+    }
     if let (Some(contract), Some(key)) = (contract, &key) {
-        Call::keep(extensions, request, key.once_used());
+        // For a later pass it would be the key of an earlier send, which it is not.
+        if sent_before.is_none() || !key.was_made() {
+            Call::keep(extensions, request, key.once_used());
+        }
         let name = endpoint.and_then(Endpoint::name).map_or("", AsRef::as_ref);
         settings.reuse_guard.admit(contract, key.key(), request, name, Instant::now()).map_err(|_| Misuse::KeyReused)?;
     }

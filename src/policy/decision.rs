@@ -24,7 +24,7 @@ pub enum Decision {
     Stop(StopReason),
 }
 
-/// Permission for exactly one resend.
+/// Permission for exactly one resend, or for the first send of what may have been sent before.
 ///
 /// Only [`RetryPolicy::decide`](super::RetryPolicy::decide) makes one and sending consumes it, so a
 /// resend without a decision does not compile:
@@ -36,6 +36,7 @@ pub enum Decision {
 ///     pause: Duration::ZERO,
 ///     backoff: Duration::ZERO,
 ///     reason: ResendReason::EffectRepeatable,
+///     lasts: Duration::ZERO,
 /// };
 /// ```
 ///
@@ -53,11 +54,13 @@ pub struct ResendPermit {
     pause: Duration,
     backoff: Duration,
     reason: ResendReason,
+    /// How long the attempt can last.
+    lasts: Duration,
 }
 
 impl ResendPermit {
-    pub(super) const fn new(pause: Duration, backoff: Duration, reason: ResendReason) -> Self {
-        Self { pause, backoff, reason }
+    pub(super) const fn new(pause: Duration, backoff: Duration, reason: ResendReason, lasts: Duration) -> Self {
+        Self { pause, backoff, reason, lasts }
     }
 
     /// How long to wait before sending, counted from the arrival of the response head or the
@@ -80,11 +83,12 @@ impl ResendPermit {
     }
 
     /// Whether the reason still holds after a pause that took longer than planned, with a key of
-    /// this age: a machine that slept may wake when the server has forgotten it.
+    /// this age: a machine that slept may wake when the server has forgotten it, or forgets it before
+    /// the attempt can have ended.
     #[must_use]
     pub fn still_holds(&self, effect: Effect, key_age: Duration) -> bool {
         match self.reason {
-            ResendReason::KeyDeduplicates => !effect.key_has_lapsed(key_age),
+            ResendReason::KeyDeduplicates => !effect.key_has_lapsed(key_age.saturating_add(self.lasts)),
             ResendReason::ProvenUnprocessed | ResendReason::EffectRepeatable | ResendReason::ProbeFoundNothing => true,
         }
     }

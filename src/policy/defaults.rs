@@ -64,7 +64,8 @@ pub const HINT_SPREAD_DIVISOR: u32 = 4;
 pub const UNREADABLE_HINT: UnreadableHint = UnreadableHint::Stop;
 
 /// 5 minutes: where the server's clock and ours differ by more, one of them is broken rather than
-/// inexact (Kerberos draws the line there as well), or a cache made the answer old.
+/// inexact (Kerberos draws the line there as well), or a cache made the answer old. The same holds
+/// for a first use of a key that lies in the future.
 pub const CREDIBLE_SKEW: Duration = Duration::from_secs(5 * 60);
 
 /// 1 h: the longest that what a server asked of one operation holds back the others. Rate limits go

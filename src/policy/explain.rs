@@ -16,8 +16,8 @@ use super::{
 pub struct Explanation(RetryPolicy);
 
 impl RetryPolicy {
-    /// What this policy would do after a first send, for each effect and signal, and how long it
-    /// would wait: a table for people.
+    /// What this policy would do after a first send, or before it where an earlier process may have
+    /// sent it, for each effect and signal, and how long it would wait: a table for people.
     ///
     /// Every cell is a call of [`decide`](Self::decide): it cannot be out of date.
     ///
@@ -53,7 +53,8 @@ pub(super) const ROWS: [(&str, Effect, Duration); 8] = every_variant!(Effect {
 const KEYED: Effect = Effect::KeyedWrite { remembered_for: REMEMBERED_FOR, lapsed: Lapsed::Stop };
 const KEYED_AND_PROBED: Effect = Effect::KeyedWrite { remembered_for: REMEMBERED_FOR, lapsed: Lapsed::Probe };
 
-const COLUMNS: [&str; 7] = ["effect", "retryable status", "proven unprocessed", "failed, unknown", "body lost", "KeyInUse", "ProbedAbsent"];
+const COLUMNS: [&str; 8] =
+    ["effect", "retryable status", "proven unprocessed", "failed, unknown", "body lost", "KeyInUse", "ProbedAbsent", "SentBefore"];
 
 impl Explanation {
     /// The columns after the first: what came back, and what it proves.
@@ -67,6 +68,7 @@ impl Explanation {
             (Signal::BodyLost(StatusCode::OK), Evidence::Unknown),
             (Signal::KeyInUse, Evidence::Unknown),
             (Signal::ProbedAbsent, Evidence::Unknown),
+            (Signal::SentBefore, Evidence::Unknown),
         ]
     }
 
@@ -181,21 +183,24 @@ mod tests {
         let table = RetryPolicy::DEFAULT.explain().to_string();
         let (repeatable, unprocessed) = ("resend EffectRepeatable", "resend ProvenUnprocessed");
         for name in ["Read", "IdempotentWrite"] {
-            assert_eq!(row(&table, name), [repeatable, unprocessed, repeatable, repeatable, "return", "return"], "{name}");
+            assert_eq!(row(&table, name), [repeatable, unprocessed, repeatable, repeatable, "return", "return", repeatable], "{name}");
         }
         let keyed = "resend KeyDeduplicates";
-        assert_eq!(row(&table, "KeyedWrite "), [keyed, unprocessed, keyed, keyed, keyed, "resend ProbeFoundNothing"]);
+        assert_eq!(row(&table, "KeyedWrite "), [keyed, unprocessed, keyed, keyed, keyed, "resend ProbeFoundNothing", keyed]);
         let expired = "stop KeyExpired";
-        assert_eq!(row(&table, "KeyedWrite, key lapsed"), [expired, unprocessed, expired, "return", expired, "resend ProbeFoundNothing"]);
+        assert_eq!(
+            row(&table, "KeyedWrite, key lapsed"),
+            [expired, unprocessed, expired, "return", expired, "resend ProbeFoundNothing", expired]
+        );
         assert_eq!(
             row(&table, "KeyedWrite, key lapsed, probed"),
-            ["probe", unprocessed, "probe", "return", "probe", "resend ProbeFoundNothing"]
+            ["probe", unprocessed, "probe", "return", "probe", "resend ProbeFoundNothing", "probe"]
         );
-        assert_eq!(row(&table, "ProbedWrite"), ["probe", unprocessed, "probe", "return", "return", "resend ProbeFoundNothing"]);
+        assert_eq!(row(&table, "ProbedWrite"), ["probe", unprocessed, "probe", "return", "return", "resend ProbeFoundNothing", "probe"]);
         let may = "stop MayHaveHappened";
-        assert_eq!(row(&table, "UnprotectedWrite"), [may, unprocessed, may, "return", "return", may]);
+        assert_eq!(row(&table, "UnprotectedWrite"), [may, unprocessed, may, "return", "return", may, may]);
         let disabled = "stop Disabled";
-        assert_eq!(row(&table, "NeverResend"), [disabled, disabled, disabled, "return", "return", disabled]);
+        assert_eq!(row(&table, "NeverResend"), [disabled, disabled, disabled, "return", "return", disabled, disabled]);
     }
 
     #[test]

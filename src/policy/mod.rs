@@ -232,8 +232,8 @@ impl RetryPolicy {
         self.unreadable_hint
     }
 
-    /// Decides what to do after an attempt or a probe: signal, protection, attempts, pause, each
-    /// leaving early, in this order.
+    /// Decides what to do after an attempt or a probe, or before the first attempt of what may have
+    /// been sent before: signal, protection, attempts, pause, each leaving early, in this order.
     pub fn decide(&self, situation: &Situation) -> Decision {
         let occasion = match self.occasion(situation) {
             Ok(occasion) => occasion,
@@ -271,6 +271,7 @@ impl RetryPolicy {
             Signal::BodyLost(_) => Ok(Occasion::BodyLost),
             Signal::KeyInUse => Ok(Occasion::KeyInUse),
             Signal::ProbedAbsent => Ok(Occasion::ProbedAbsent),
+            Signal::SentBefore => Ok(Occasion::SentBefore),
         }
     }
 
@@ -287,10 +288,12 @@ impl RetryPolicy {
             Ok(pauses) => pauses,
             Err(reason) => return Decision::Stop(reason),
         };
-        // The server may have forgotten the key by the time the resend arrives.
-        let key_age = situation.key_age.saturating_add(pause).saturating_add(self.least_attempt);
+        // The server may have forgotten the key by the time the resend arrives, which can be as late
+        // as its attempt ends.
+        let lasts = self.longest_attempt(situation.attempt_limit);
+        let key_age = situation.key_age.saturating_add(pause).saturating_add(lasts);
         match protect(situation.effect, Key::of_age(key_age, situation.effect), occasion) {
-            Protection::Resend(reason) => Decision::Resend(ResendPermit::new(pause, backoff, reason)),
+            Protection::Resend(reason) => Decision::Resend(ResendPermit::new(pause, backoff, reason, lasts)),
             Protection::Probe => self.probe(situation),
             Protection::Return => Decision::Return,
             Protection::Stop(reason) => Decision::Stop(reason),
@@ -304,6 +307,12 @@ impl RetryPolicy {
         } else {
             situation.tries() >= self.attempts
         }
+    }
+
+    /// How long the server has to remember a key after its attempt was sent. Where nothing limits the
+    /// attempt, all that is known is the least it needs.
+    fn longest_attempt(&self, limit: Duration) -> Duration {
+        if limit == Duration::MAX { self.least_attempt } else { limit.max(self.least_attempt) }
     }
 
     /// Steps 3 and 4 for a probe: sends bound it too, and there are at most as many probes as
@@ -331,7 +340,7 @@ impl RetryPolicy {
             },
         };
         let room = self.room(situation.elapsed, situation.time_left)?;
-        let schedule = self.schedule(situation.signal);
+        let schedule = self.schedule(situation.signal, waits);
         let backoff = schedule.bound(waits);
         let jittered = schedule.pause(waits, situation.draw);
         let pause = match hint {
@@ -349,10 +358,11 @@ impl RetryPolicy {
         if room.holds(pause) { Ok((pause, backoff)) } else { Err(room.limit) }
     }
 
-    /// The backoff after this signal.
-    fn schedule(&self, signal: Signal) -> Backoff {
-        if signal == Signal::ProbedAbsent {
-            // The probe already waited for what the attempt before it asked.
+    /// The backoff after this signal and so many sends and probes.
+    fn schedule(&self, signal: Signal, waits: u32) -> Backoff {
+        // The probe already waited for what the attempt before it asked; and where nothing was sent
+        // or asked yet, there is nothing to keep a distance from.
+        if signal == Signal::ProbedAbsent || (signal == Signal::SentBefore && waits == 0) {
             Backoff::doubling(Duration::ZERO, Duration::ZERO)
         } else if signal.is_throttle() {
             self.throttle_backoff

@@ -109,7 +109,8 @@ impl LastAnswer {
             | Signal::Failed
             | Signal::Broken
             | Signal::Forbidden
-            | Signal::ProbedAbsent => status.map_or(Self::None, Self::Server),
+            | Signal::ProbedAbsent
+            | Signal::SentBefore => status.map_or(Self::None, Self::Server),
         }
     }
 }

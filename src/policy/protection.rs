@@ -23,6 +23,8 @@ pub(super) enum Occasion {
     KeyInUse,
     /// The status probe found nothing.
     ProbedAbsent,
+    /// Nothing was sent yet, but an earlier process may have.
+    SentBefore,
 }
 
 /// Whether the server will still recognise the key when a resend arrives. Means nothing for effects
@@ -49,15 +51,17 @@ pub(super) enum Protection {
 }
 
 pub(super) const fn protect(effect: Effect, key: Key, occasion: Occasion) -> Protection {
-    use Occasion::{BodyLost, FailedUnknown, KeyInUse, ProbedAbsent, ProvenUnprocessed, RetryableStatus};
+    use Occasion::{BodyLost, FailedUnknown, KeyInUse, ProbedAbsent, ProvenUnprocessed, RetryableStatus, SentBefore};
     use Protection::{Probe, Resend, Return, Stop};
 
     match (effect, occasion) {
-        (Effect::Read | Effect::IdempotentWrite, RetryableStatus | FailedUnknown | BodyLost) => Resend(ResendReason::EffectRepeatable),
+        (Effect::Read | Effect::IdempotentWrite, RetryableStatus | FailedUnknown | BodyLost | SentBefore) => {
+            Resend(ResendReason::EffectRepeatable)
+        }
         (Effect::Read | Effect::IdempotentWrite, ProvenUnprocessed) => Resend(ResendReason::ProvenUnprocessed),
         (Effect::Read | Effect::IdempotentWrite, KeyInUse | ProbedAbsent) => Return,
 
-        (Effect::KeyedWrite { lapsed, .. }, RetryableStatus | FailedUnknown | KeyInUse) => match (key, lapsed) {
+        (Effect::KeyedWrite { lapsed, .. }, RetryableStatus | FailedUnknown | KeyInUse | SentBefore) => match (key, lapsed) {
             (Key::Remembered, Lapsed::Stop | Lapsed::Probe) => Resend(ResendReason::KeyDeduplicates),
             (Key::Lapsed, Lapsed::Probe) => Probe,
             (Key::Lapsed, Lapsed::Stop) => Stop(StopReason::KeyExpired),
@@ -69,16 +73,18 @@ pub(super) const fn protect(effect: Effect, key: Key, occasion: Occasion) -> Pro
         (Effect::KeyedWrite { .. }, ProvenUnprocessed) => Resend(ResendReason::ProvenUnprocessed),
         (Effect::KeyedWrite { .. }, ProbedAbsent) => Resend(ResendReason::ProbeFoundNothing),
 
-        (Effect::ProbedWrite, RetryableStatus | FailedUnknown) => Probe,
+        (Effect::ProbedWrite, RetryableStatus | FailedUnknown | SentBefore) => Probe,
         (Effect::ProbedWrite, ProvenUnprocessed) => Resend(ResendReason::ProvenUnprocessed),
         (Effect::ProbedWrite, BodyLost | KeyInUse) => Return,
         (Effect::ProbedWrite, ProbedAbsent) => Resend(ResendReason::ProbeFoundNothing),
 
-        (Effect::UnprotectedWrite, RetryableStatus | FailedUnknown | ProbedAbsent) => Stop(StopReason::MayHaveHappened),
+        (Effect::UnprotectedWrite, RetryableStatus | FailedUnknown | ProbedAbsent | SentBefore) => Stop(StopReason::MayHaveHappened),
         (Effect::UnprotectedWrite, ProvenUnprocessed) => Resend(ResendReason::ProvenUnprocessed),
         (Effect::UnprotectedWrite, BodyLost | KeyInUse) => Return,
 
-        (Effect::NeverResend, RetryableStatus | ProvenUnprocessed | FailedUnknown | ProbedAbsent) => Stop(StopReason::Disabled),
+        (Effect::NeverResend, RetryableStatus | ProvenUnprocessed | FailedUnknown | ProbedAbsent | SentBefore) => {
+            Stop(StopReason::Disabled)
+        }
         (Effect::NeverResend, BodyLost | KeyInUse) => Return,
     }
 }

@@ -201,7 +201,8 @@ impl RetryPolicy {
             | Signal::Broken
             | Signal::BodyLost(_)
             | Signal::Forbidden
-            | Signal::ProbedAbsent => signal,
+            | Signal::ProbedAbsent
+            | Signal::SentBefore => signal,
         }
     }
 
@@ -212,7 +213,13 @@ impl RetryPolicy {
         match signal {
             Signal::Answered(status) => self.statuses.contains(status),
             Signal::Resendable(_) | Signal::Overloaded(_) | Signal::Forbidden => true,
-            Signal::Final(_) | Signal::KeyInUse | Signal::Failed | Signal::Broken | Signal::BodyLost(_) | Signal::ProbedAbsent => false,
+            Signal::Final(_)
+            | Signal::KeyInUse
+            | Signal::Failed
+            | Signal::Broken
+            | Signal::BodyLost(_)
+            | Signal::ProbedAbsent
+            | Signal::SentBefore => false,
         }
     }
 }

@@ -38,6 +38,8 @@ pub enum Signal {
     /// The status probe found no trace of the operation, long enough after the last attempt to
     /// count.
     ProbedAbsent,
+    /// Nothing was sent yet, and the caller says that an earlier process may have sent it.
+    SentBefore,
 }
 
 impl Signal {
@@ -50,7 +52,9 @@ impl Signal {
         match self {
             Self::KeyInUse | Self::Overloaded(_) => true,
             Self::Answered(status) | Self::Resendable(status) => RetryStatuses::TOO_MUCH.contains(status),
-            Self::Final(_) | Self::Failed | Self::Broken | Self::BodyLost(_) | Self::Forbidden | Self::ProbedAbsent => false,
+            Self::Final(_) | Self::Failed | Self::Broken | Self::BodyLost(_) | Self::Forbidden | Self::ProbedAbsent | Self::SentBefore => {
+                false
+            }
         }
     }
 
@@ -61,7 +65,7 @@ impl Signal {
             Self::Answered(status) | Self::Final(status) | Self::Resendable(status) | Self::Overloaded(status) | Self::BodyLost(status) => {
                 Some(status)
             }
-            Self::KeyInUse | Self::Failed | Self::Broken | Self::Forbidden | Self::ProbedAbsent => None,
+            Self::KeyInUse | Self::Failed | Self::Broken | Self::Forbidden | Self::ProbedAbsent | Self::SentBefore => None,
         }
     }
 }

@@ -15,7 +15,8 @@ use super::{Draw, Effect, Evidence, InvalidHint, Signal};
 pub struct Situation {
     /// What sending again does to the world.
     pub effect: Effect,
-    /// What the last attempt, or the probe after it, came back with.
+    /// What the last attempt, or the probe after it, came back with; [`Signal::SentBefore`] before
+    /// the first attempt of what an earlier process may have sent.
     pub signal: Signal,
     /// The wait that the server asked for, counted from the arrival of the response head; `Err`
     /// when it asked unreadably.
@@ -42,6 +43,10 @@ pub struct Situation {
     pub key_age: Duration,
     /// Time until the deadline; [`Duration::MAX`] when there is none.
     pub time_left: Duration,
+    /// The longest that the next attempt can take before its own limit cuts it; [`Duration::MAX`]
+    /// when it has none. Until its end the server has to remember the key that it relies on.
+    #[cfg_attr(feature = "serde", serde(default = "unlimited"))]
+    pub attempt_limit: Duration,
     /// Whether the request's body can be supplied once more.
     pub body: BodySupply,
     /// The random draw for jitter.
@@ -49,8 +54,8 @@ pub struct Situation {
 }
 
 impl Situation {
-    /// A situation after one send: no time has passed, no deadline, a body that can be supplied
-    /// again, no hint, [`Draw::HALF`].
+    /// A situation after one send (after none for [`Signal::SentBefore`]): no time has passed, no
+    /// deadline, no attempt limit, a body that can be supplied again, no hint, [`Draw::HALF`].
     #[must_use]
     pub const fn new(effect: Effect, signal: Signal, evidence: Evidence) -> Self {
         Self {
@@ -59,13 +64,14 @@ impl Situation {
             hint: None,
             told: Duration::ZERO,
             evidence,
-            sends: 1,
+            sends: if matches!(signal, Signal::SentBefore) { 0 } else { 1 },
             key_in_use: 0,
             probes: 0,
             earlier_probes: 0,
             elapsed: Duration::ZERO,
             key_age: Duration::ZERO,
             time_left: Duration::MAX,
+            attempt_limit: Duration::MAX,
             body: BodySupply::Replayable,
             draw: Draw::HALF,
         }
@@ -140,6 +146,13 @@ impl Situation {
         self
     }
 
+    /// Replaces the longest that the next attempt can take.
+    #[must_use]
+    pub const fn with_attempt_limit(mut self, limit: Duration) -> Self {
+        self.attempt_limit = limit;
+        self
+    }
+
     /// Replaces whether the body can be supplied once more.
     #[must_use]
     pub const fn with_body(mut self, body: BodySupply) -> Self {
@@ -153,6 +166,12 @@ impl Situation {
         self.draw = draw;
         self
     }
+}
+
+/// What situations say that were written down before there was an attempt limit in them.
+#[cfg(feature = "serde")]
+const fn unlimited() -> Duration {
+    Duration::MAX
 }
 
 /// Whether the request's body can be supplied once more.

@@ -37,6 +37,9 @@ pub enum Cause {
     Middleware,
     /// Something else in the transport.
     Transport,
+    /// Not an attempt of this operation: an earlier process may have sent it, and this side sees
+    /// nothing of how that ended.
+    SentBefore,
 }
 
 impl Cause {
@@ -57,7 +60,8 @@ impl Cause {
             | Self::Refused
             | Self::RequestBody
             | Self::BodyLost
-            | Self::Transport => false,
+            | Self::Transport
+            | Self::SentBefore => false,
         }
     }
 }
@@ -94,6 +98,7 @@ impl fmt::Display for Cause {
             Self::BodyLost => "answer's body lost",
             Self::Middleware => "failed in a middleware",
             Self::Transport => "transport failed",
+            Self::SentBefore => "sent before",
         })
     }
 }

@@ -9,3 +9,4 @@ pub(crate) mod key_making;
 pub(crate) mod method_override;
 pub(crate) mod origin;
 pub(crate) mod replay;
+pub(crate) mod sent_before;

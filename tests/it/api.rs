@@ -56,6 +56,7 @@ mod the_policy {
             .with_elapsed(Duration::ZERO)
             .with_key_age(Duration::ZERO)
             .with_time_left(Duration::MAX)
+            .with_attempt_limit(Duration::MAX)
             .with_body(BodySupply::Replayable)
             .with_draw(Draw::HALF);
         let mut bare = Situation::new(Effect::Read, Signal::Failed, Evidence::Unprocessed);
@@ -65,7 +66,7 @@ mod the_policy {
         pinned! {
             (situation.effect, situation.signal, situation.evidence) => (Effect, Signal, Evidence);
             (situation.sends, situation.probes, situation.body, situation.draw) => (u32, u32, BodySupply, Draw);
-            [situation.elapsed, situation.key_age, situation.time_left] => [Duration; 3];
+            [situation.elapsed, situation.key_age, situation.time_left, situation.attempt_limit] => [Duration; 4];
         }
     }
 
@@ -80,8 +81,8 @@ mod the_policy {
             ] => [Effect; 7];
             [
                 Signal::Answered(status), Signal::Final(status), Signal::Resendable(status), Signal::Overloaded(status), Signal::KeyInUse, Signal::Failed, Signal::Broken,
-                Signal::BodyLost(status), Signal::Forbidden, Signal::ProbedAbsent,
-            ] => [Signal; 10];
+                Signal::BodyLost(status), Signal::Forbidden, Signal::ProbedAbsent, Signal::SentBefore,
+            ] => [Signal; 11];
             [
                 ResendReason::ProvenUnprocessed, ResendReason::EffectRepeatable, ResendReason::KeyDeduplicates, ResendReason::ProbeFoundNothing,
             ] => [ResendReason; 4];
@@ -158,7 +159,7 @@ mod the_client {
     use reqwest_safe_retry::{
         Answer, BudgetLimits, Cause, CorrelationId, Deadline, Endpoint, EndpointCatalog, Evidence, Failure, IdempotencyKey, KeyContract,
         Misuse, Observer, Operation, Outcome, ProbeVerdict, ReplayBody, ReplayRequest, ReportSlot, RetryBudget, RetryError, RetryErrorExt,
-        RetryPolicy, RetryReport, SafeClientBuilder, SafeRetry, SendWitness, StatusProbe, StopReason, Unmarked, Verdict,
+        RetryPolicy, RetryReport, SafeClientBuilder, SafeRetry, SendWitness, SentBefore, StatusProbe, StopReason, Unmarked, Verdict,
         policy::Signal,
         report::{AttemptRecord, Decided},
     };
@@ -239,6 +240,7 @@ mod the_client {
             .with_extension(endpoint)
             .with_extension(Deadline::after(Duration::MAX))
             .with_extension(IdempotencyKey::random())
+            .with_extension(SentBefore::since(SystemTime::UNIX_EPOCH))
             .with_extension(ReplayBody::from_fn(|| io::Result::Ok(reqwest::Body::from("again"))))
             .with_extension(ReplayRequest::from_fn(|| reqwest::Client::new().post("http://localhost/").body("again").build()))
             .with_extension(ReportSlot::new())

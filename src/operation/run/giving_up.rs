@@ -21,7 +21,7 @@ impl Drop for Run<'_> {
     fn drop(&mut self) {
         match self.progress {
             Progress::Over => return,
-            Progress::Sending => self.evidence = Evidence::Unknown,
+            Progress::Sending => (self.evidence, self.key_evidence) = (Evidence::Unknown, Evidence::Unknown),
             Progress::Open => {}
         }
         if self.plan.slot.is_none() && !self.watched.wants_record() {

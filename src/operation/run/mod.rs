@@ -30,6 +30,7 @@ use crate::{
     operation::plan::Plan,
     operation::supply::{Outgoing, Supply},
     outcome::advice::Advice,
+    outcome::error::Misuse,
     outcome::report::{AttemptRecord, ProbeRecord},
     policy::{Decision, Effect, Evidence, Signal, StopReason},
     proof::witness::Redirects,
@@ -37,6 +38,7 @@ use crate::{
 };
 
 use giving_up::Progress;
+use preparing::Unsent;
 use probing::Probed;
 use resending::Resent;
 
@@ -81,12 +83,16 @@ struct Run<'a> {
     earlier_probes: u32,
     /// The worst evidence that no probe has cleared.
     evidence: Evidence,
+    /// The worst evidence of all attempts, cleared or not: whether the server may know the key.
+    key_evidence: Evidence,
     /// Whether a resend followed an attempt whose result is unknown.
     followed_unknown: bool,
     /// What the answers so far said.
     earlier: Earlier,
     hint: Option<Duration>,
     told_time_left: Option<u64>,
+    /// What was decided before the first attempt, of an operation that was sent before.
+    sent_before: Option<AttemptRecord>,
     attempts: Vec<AttemptRecord>,
     probe_records: Vec<ProbeRecord>,
 }
@@ -94,10 +100,11 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(plan: &'a Plan<'a>, telemetry: &'a Telemetry, request: &Request, extensions: &'a mut Extensions, next: Next<'a>) -> Self {
         let telemetry = (!plan.is_left_alone()).then_some(telemetry);
-        let used_before = plan.key.as_ref().is_some_and(OperationKey::was_used_before);
+        // What an earlier process sent may already have done its work.
+        let evidence = if plan.was_sent_before { Evidence::Unknown } else { Evidence::Unprocessed };
         Self {
             plan,
-            watched: Watched::new(telemetry, plan.facts(), request),
+            watched: Watched::new(telemetry, plan.facts(), evidence, request),
             next,
             extensions,
             method: request.method().clone(),
@@ -112,12 +119,13 @@ impl<'a> Run<'a> {
             advice: Vec::new(),
             probes: 0,
             earlier_probes: 0,
-            // A key that an earlier process used may already have done its work.
-            evidence: if used_before { Evidence::Unknown } else { Evidence::Unprocessed },
-            followed_unknown: used_before,
+            evidence,
+            key_evidence: evidence,
+            followed_unknown: plan.was_sent_before,
             earlier: Earlier::NONE,
             hint: None,
             told_time_left: None,
+            sent_before: None,
             attempts: Vec::new(),
             probe_records: Vec::new(),
         }
@@ -129,12 +137,28 @@ impl<'a> Run<'a> {
             Ok(prepared) => prepared,
             Err(unsent) => return self.unsent(unsent),
         };
+        if self.plan.was_sent_before {
+            return Box::pin(self.carry_on(first, supply)).await;
+        }
         let attempt = self.send(first).await;
         match self.decide(&attempt, &supply) {
             Decision::Return if attempt.facts.signal != Signal::Broken => self.answered(attempt),
             // Boxed: an operation without trouble does not carry the rest around.
             decision @ (Decision::Return | Decision::Stop(_) | Decision::Probe(_) | Decision::Resend(_)) => {
                 Box::pin(self.obey(decision, attempt, supply)).await
+            }
+        }
+    }
+
+    /// What an earlier process sent stands for an attempt with an unknown result: nothing goes out
+    /// before something was decided about it.
+    async fn carry_on(mut self, first: Outgoing, mut supply: Supply) -> Result<Response> {
+        supply.hold(first);
+        let earlier = Attempt::of_an_earlier_process(self.started, self.extensions.clone());
+        match self.decide(&earlier, &supply) {
+            Decision::Stop(StopReason::KeyExpired) => self.unsent(Unsent::Misused(Misuse::KeyExpired)),
+            decision @ (Decision::Return | Decision::Stop(_) | Decision::Probe(_) | Decision::Resend(_)) => {
+                self.obey(decision, earlier, supply).await
             }
         }
     }
@@ -162,6 +186,9 @@ impl<'a> Run<'a> {
 
     async fn send(&mut self, mut outgoing: Outgoing) -> Attempt {
         self.sends = self.sends.saturating_add(1);
+        if let (1, Some(account)) = (self.sends, self.plan.account) {
+            account.deposit(self.started);
+        }
         if let Some(wanted) = self.plan.headers {
             let key_headers = self.plan.key.as_ref().map_or(&[][..], OperationKey::headers);
             let time = self.plan.attempt_limit.unwrap_or(Duration::MAX).min(self.sending_until.time_left());
@@ -172,11 +199,12 @@ impl<'a> Run<'a> {
         self.watched.sending();
         self.progress = Progress::Sending;
         // Another origin does not know the key, so a resend that relies on it may not end up there.
-        let relies_on_key = self.sends > 1 && self.plan.key.is_some();
+        let relies_on_key = (self.sends > 1 || self.plan.was_sent_before) && self.plan.key.is_some();
         let redirects = if relies_on_key { Redirects::AtHome } else { Redirects::Anywhere };
         let next = self.next.clone();
         let attempt = attempt::send(self.plan, outgoing, self.extensions, next, self.sending_until, self.earlier, redirects).await;
         self.evidence = self.evidence.max(attempt.facts.evidence);
+        self.key_evidence = self.key_evidence.max(attempt.facts.evidence);
         self.watched.attempted(&attempt.facts, self.evidence, self.sending_until);
         self.progress = Progress::Open;
         self.learn(&attempt.facts);
@@ -192,12 +220,12 @@ impl<'a> Run<'a> {
     fn decide(&mut self, attempt: &Attempt, supply: &Supply) -> Decision {
         let situation = self.situation(attempt, supply);
         let decision = self.plan.policy.decide(&situation);
-        let is_final = self.sends == 1 && decision == Decision::Return;
+        let is_final = self.sends == 1 && !self.plan.was_sent_before && decision == Decision::Return;
         let uneventful = (is_final || self.plan.is_left_alone()) && matches!(attempt.held, Held::Response(_));
         if !uneventful || self.plan.slot.is_some() || self.watched.wants_record() {
             self.record(attempt, &situation, &decision);
         }
-        self.watched.decided(&self.method, &self.url, self.attempts.last(), &situation, &decision);
+        self.watched.decided(&self.method, &self.url, self.last_record(), &situation, &decision);
         decision
     }
 }

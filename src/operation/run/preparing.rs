@@ -4,7 +4,6 @@ use reqwest::Request;
 
 use super::{Run, cooldown::HeldBack};
 use crate::{
-    operation::key::OperationKey,
     operation::supply::{Outgoing, Supply},
     outcome::advice::Advice,
     outcome::error::Misuse,
@@ -34,18 +33,12 @@ impl Run<'_> {
         }
         if self.plan.cooldown.is_some() {
             Box::pin(self.cool_down(HoldsBack::FirstSendsToo)).await.map_err(Unsent::HeldBack)?;
-            if self.plan.key.as_ref().is_some_and(OperationKey::was_used_before) && self.plan.effect.key_has_lapsed(self.key_age()) {
-                return Err(Unsent::Misused(Misuse::KeyExpired));
-            }
         }
         let supplied = Supply::split(request, self.plan, self.extensions);
         let supplied = supplied.map_err(|error| Unsent::Misused(Misuse::FactoryFailed(Box::new(error))))?;
         // Cooling down and a factory take time as well.
         if self.sending_until.time_left().is_zero() {
             return Err(Unsent::TimeUp);
-        }
-        if let Some(account) = self.plan.account {
-            account.deposit(self.started);
         }
         Ok(supplied)
     }
@@ -57,6 +50,7 @@ pub(super) enum Unsent {
     TimeUp,
     /// The server asked others to wait for longer than this operation can.
     HeldBack(HeldBack),
-    /// The first attempt could not be supplied, or an old key lapsed in the cool-down before it.
+    /// The first attempt could not be supplied, or the server may have forgotten the key that it was
+    /// to go out under.
     Misused(Misuse),
 }

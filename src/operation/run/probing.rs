@@ -26,14 +26,17 @@ impl Run<'_> {
     /// One probe: the budget pays, the old connection goes back, the pause passes, the probe is
     /// asked.
     pub(super) async fn probe(&mut self, mut attempt: Attempt, supply: &Supply, pause: Duration) -> Probed {
-        let Some(token) = self.plan.withdraw() else {
-            return Probed::Stopped(attempt, StopReason::BudgetSpent);
+        let payment = match self.pay() {
+            Ok(payment) => payment,
+            Err(reason) => return Probed::Stopped(attempt, reason),
         };
         self.watched.probing(pause, self.sending_until);
         if let Err(reason) = self.pause(&mut attempt, pause).await {
             return Probed::Stopped(attempt, reason);
         }
-        token.spend();
+        if let Some(token) = payment {
+            token.spend();
+        }
         self.probes = self.probes.saturating_add(1);
         let look = self.look(attempt.facts.ended, supply, self.probe_until()).await;
         attempt.waits_from = Instant::now();

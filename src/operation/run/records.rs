@@ -24,12 +24,13 @@ impl Run<'_> {
             Decision::Probe(pause) => (Some(*pause), None),
             Decision::Return | Decision::Stop(_) => (None, None),
         };
-        if let Some(last) = self.attempts.last_mut().filter(|last| last.number == self.sends) {
+        let sends = self.sends;
+        if let Some(last) = self.last_record_mut().filter(|last| last.number == sends) {
             last.pause = last.pause.max(pause);
             last.resend = resend;
             return;
         }
-        self.attempts.push(AttemptRecord {
+        let record = AttemptRecord {
             number: self.sends,
             started: attempt.facts.started.saturating_duration_since(self.started),
             took: attempt.facts.ended.saturating_duration_since(attempt.facts.started),
@@ -42,7 +43,21 @@ impl Run<'_> {
             time_left: situation.time_left,
             pause,
             resend,
-        });
+        };
+        if self.sends == 0 {
+            self.sent_before = Some(record);
+        } else {
+            self.attempts.push(record);
+        }
+    }
+
+    /// The record of what was decided about last.
+    pub(super) fn last_record(&self) -> Option<&AttemptRecord> {
+        self.attempts.last().or(self.sent_before.as_ref())
+    }
+
+    fn last_record_mut(&mut self) -> Option<&mut AttemptRecord> {
+        self.attempts.last_mut().or(self.sent_before.as_mut())
     }
 
     /// Takes in what the witness saw of how the attempt was sent.
@@ -74,7 +89,7 @@ impl Run<'_> {
     pub(super) fn forget_unsent(&mut self) {
         let sends = self.sends;
         let asked = self.probe_records.iter().any(|probe| probe.after_attempt == sends);
-        if let Some(last) = self.attempts.last_mut() {
+        if let Some(last) = self.last_record_mut().filter(|last| last.number == sends) {
             last.resend = None;
             last.pause = last.pause.filter(|_| asked);
         }
@@ -90,6 +105,7 @@ impl Run<'_> {
             origin: Origin::of(&self.url),
             endpoint: self.plan.endpoint.as_ref().and_then(Endpoint::name).cloned(),
             correlation: self.plan.correlation.clone(),
+            sent_before: self.sent_before.clone(),
             attempts: self.attempts.clone(),
             probes: self.probe_records.clone(),
             stop,

@@ -1,18 +1,21 @@
-//! One resend, from its permit to its attempt.
+//! One resend, from its permit to its attempt; and the first send of what was sent before, which
+//! needs a permit as well.
 
 use super::Run;
 use crate::{
     operation::attempt::{Attempt, Held},
     operation::supply::Supply,
     policy::{ResendPermit, StopReason},
+    shared::budget::Withdrawal,
 };
 
 impl Run<'_> {
     /// One resend: the budget pays, the old connection goes back, the pause passes, the permit is
     /// spent.
     pub(super) async fn resend(&mut self, mut attempt: Attempt, supply: &mut Supply, permit: ResendPermit) -> Resent {
-        let Some(token) = self.plan.withdraw() else {
-            return Resent::Stopped(attempt, StopReason::BudgetSpent);
+        let payment = match self.pay() {
+            Ok(payment) => payment,
+            Err(reason) => return Resent::Stopped(attempt, reason),
         };
         self.watched.resending(&permit, self.sending_until);
         if let Err(reason) = self.pause(&mut attempt, permit.pause()).await {
@@ -28,7 +31,9 @@ impl Run<'_> {
             // The factory took what was left.
             Ok(_) if self.sending_until.time_left().is_zero() => Resent::Stopped(attempt, StopReason::DeadlineTooNear),
             Ok(outgoing) => {
-                token.spend();
+                if let Some(token) = payment {
+                    token.spend();
+                }
                 // Boxed: while a pause passes, nothing is kept for the attempt after it.
                 Resent::Sent(Box::pin(self.send(outgoing)).await)
             }
@@ -37,6 +42,20 @@ impl Run<'_> {
                 Resent::Stopped(attempt, StopReason::BodyConsumed)
             }
         }
+    }
+}
+
+impl Run<'_> {
+    /// Takes the token for a resend or a question. The first send pays nothing, and neither does
+    /// what has to be asked before it: a process that has just started has earned nothing yet.
+    ///
+    /// # Errors
+    /// [`StopReason::BudgetSpent`].
+    pub(super) fn pay(&self) -> Result<Option<Withdrawal>, StopReason> {
+        if self.sends == 0 {
+            return Ok(None);
+        }
+        self.plan.withdraw().map(Some).ok_or(StopReason::BudgetSpent)
     }
 }
 

@@ -16,6 +16,7 @@ use crate::{
     contract::endpoint::DeadlineCovers,
     observe::{End, Telemetry},
     operation::attempt::{Attempt, Held},
+    operation::key::OperationKey,
     operation::supply::Supply,
     outcome::advice::Advice,
     outcome::error::{Failure, FailureSource, Misuse, RetryError},
@@ -23,6 +24,7 @@ use crate::{
     policy::{BodySupply, Ending, Evidence, History, IdempotencyKey, LastAnswer, Outcome, Signal, StopReason},
     proof::cause::TimeLimit,
     request::origin::Origin,
+    request::sent_before::SentBefore,
     response::body,
 };
 
@@ -65,7 +67,8 @@ impl Run<'_> {
     fn finish(mut self, mut attempt: Attempt, reason: StopReason) -> Result<Response> {
         let outcome = Outcome::of(&self.ending(&attempt, reason));
         let told = !self.attempts.is_empty();
-        let uneventful = self.sends <= 1 && reason.is_final() || self.plan.is_left_alone();
+        let one_attempt = self.sends <= 1 && !self.plan.was_sent_before;
+        let uneventful = one_attempt && reason.is_final() || self.plan.is_left_alone();
         let mut held = mem::replace(&mut attempt.held, Held::GivenBack);
         if matches!(held, Held::Response(_)) && self.makes_an_error_of(attempt.facts.signal) {
             held = Held::NoResult;
@@ -111,6 +114,7 @@ impl Run<'_> {
             Held::BodyLost(Ok(error)) => Error::Reqwest(error),
             Held::TimedOut(_) | Held::GivenBack | Held::NoResult | Held::Response(_) if marked_write => by_evidence(failure(None)).into(),
             Held::NoResult => RetryError::Unsuccessful(failure(None)).into(),
+            Held::Unsent if self.plan.is_write => by_evidence(failure(None)).into(),
             Held::TimedOut(TimeLimit::Deadline) if self.plan.is_write => match self.evidence {
                 Evidence::Unprocessed => RetryError::DeadlineExceeded(failure(None)).into(),
                 Evidence::Unknown => RetryError::OutcomeUnknown(failure(None)).into(),
@@ -121,6 +125,7 @@ impl Run<'_> {
             Held::TimedOut(TimeLimit::Deadline | TimeLimit::Client)
             | Held::BodyLost(Err(TimeLimit::Deadline | TimeLimit::Client))
             | Held::GivenBack
+            | Held::Unsent
             | Held::Response(_) => RetryError::DeadlineExceeded(failure(None)).into(),
         }
     }
@@ -146,7 +151,15 @@ impl Run<'_> {
     /// Nothing was sent. With a key that was used before, that says nothing about then.
     pub(super) fn unsent(mut self, unsent: Unsent) -> Result<Response> {
         let error = match unsent {
-            Unsent::TimeUp => RetryError::DeadlineExceeded(self.failure_unsent(StopReason::DeadlineTooNear)),
+            Unsent::TimeUp => {
+                let failure = self.failure_unsent(StopReason::DeadlineTooNear);
+                match (self.plan.is_write, self.evidence) {
+                    (true, Evidence::Unknown) => RetryError::OutcomeUnknown(failure),
+                    (true, Evidence::Unprocessed) | (false, Evidence::Unknown | Evidence::Unprocessed) => {
+                        RetryError::DeadlineExceeded(failure)
+                    }
+                }
+            }
             Unsent::HeldBack(HeldBack { wait, limit }) => {
                 self.hint = Some(wait);
                 RetryError::CoolingDown(self.failure_unsent(limit))
@@ -201,10 +214,11 @@ impl Run<'_> {
         }
     }
 
-    /// The key for whoever tries again. What the server may have seen keeps its age, and its result
-    /// stays unknown.
+    /// The key for whoever tries again. What the server may have seen keeps its age, also where it
+    /// has not acted on it. A key that was made and not sent is not that of what was sent before.
     pub(super) fn key(&self) -> Option<IdempotencyKey> {
-        self.plan.key.as_ref().map(|key| match self.evidence {
+        let names_nothing = |key: &OperationKey| self.plan.was_sent_before && self.sends == 0 && key.was_made();
+        self.plan.key.as_ref().filter(|key| !names_nothing(key)).map(|key| match self.key_evidence {
             Evidence::Unprocessed => key.key().clone(),
             Evidence::Unknown => key.once_used(),
         })
@@ -222,12 +236,13 @@ enum Shown {
 /// The error of a request that was used wrongly: nothing was sent, and a report without attempts
 /// says so.
 pub(crate) fn misused(misuse: Misuse, request: &Request, extensions: &Extensions, telemetry: &Telemetry) -> Error {
-    let evidence = misuse.evidence();
+    let evidence = if extensions.get::<SentBefore>().is_some() { Evidence::Unknown } else { misuse.evidence() };
     let report = RetryReport::new(Record {
         method: request.method().clone(),
         origin: Origin::of(request.url()),
         endpoint: None,
         correlation: extensions.get().cloned(),
+        sent_before: None,
         attempts: Vec::new(),
         probes: Vec::new(),
         stop: StopReason::Misused,

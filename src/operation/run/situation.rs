@@ -24,6 +24,7 @@ impl Run<'_> {
         situation.elapsed = self.started.elapsed();
         situation.key_age = self.key_age();
         situation.time_left = self.sending_until.time_left();
+        situation.attempt_limit = self.plan.attempt_limit.unwrap_or(Duration::MAX);
         situation.body = supply.body();
         situation.draw = self.plan.draw();
         situation

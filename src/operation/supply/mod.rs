@@ -23,6 +23,8 @@ pub(crate) struct Supply {
     source: Source,
     /// Headers that no factory may change.
     kept: Vec<HeaderName>,
+    /// The first attempt's request, where it has to wait for a permit as well.
+    held: Option<Outgoing>,
 }
 
 enum Source {
@@ -48,27 +50,38 @@ impl Supply {
         } else if let Some(factory) = extensions.get::<ReplayBody>() {
             Source::Body(factory.clone())
         } else if !plan.may_resend() && !plan.has_probe() {
-            return Ok((Outgoing::first(request), Self { template: None, source: Source::Unneeded, kept }));
+            return Ok((Outgoing::first(request), Self { template: None, source: Source::Unneeded, kept, held: None }));
         } else if let Some(template) = request.try_clone() {
-            return Ok((Outgoing::first(request), Self { template: Some(template), source: Source::Template, kept }));
+            return Ok((Outgoing::first(request), Self { template: Some(template), source: Source::Template, kept, held: None }));
         } else {
             Source::Spent
         };
-        let supply = Self { template: Some(replay::clone_without_body(&mut request)), source, kept };
+        let supply = Self { template: Some(replay::clone_without_body(&mut request)), source, kept, held: None };
         if request.body().is_none() {
             request = supply.fill(request)?;
         }
         Ok((Outgoing::first(request), supply))
     }
 
+    /// Takes the first attempt's request back: it goes out with the first permit.
+    pub(crate) fn hold(&mut self, first: Outgoing) {
+        self.held = Some(first);
+    }
+
     /// The request of the next attempt.
-    pub(crate) fn resend(&self, permit: ResendPermit) -> Result<Outgoing, ReplayError> {
+    pub(crate) fn resend(&mut self, permit: ResendPermit) -> Result<Outgoing, ReplayError> {
+        if let Some(first) = self.held.take() {
+            return Ok(first.permitted_after_all(permit));
+        }
         let template = self.template.as_ref().and_then(Request::try_clone);
         Ok(Outgoing::permitted(self.fill(template.ok_or(ReplayError::Spent)?)?, permit))
     }
 
     /// As [`resend`](Self::resend), when no other attempt can follow: the template itself goes out.
     pub(crate) fn resend_last(&mut self, permit: ResendPermit) -> Result<Outgoing, ReplayError> {
+        if self.held.is_some() {
+            return self.resend(permit);
+        }
         let template = self.template.take();
         Ok(Outgoing::permitted(self.fill(template.ok_or(ReplayError::Spent)?)?, permit))
     }
@@ -76,8 +89,8 @@ impl Supply {
     /// Whether one more attempt can have the same body.
     pub(crate) fn body(&self) -> BodySupply {
         match self.source {
-            Source::Spent => BodySupply::Consumed,
-            Source::Template | Source::Body(_) | Source::Request(_) | Source::Unneeded => BodySupply::Replayable,
+            Source::Spent if self.held.is_none() => BodySupply::Consumed,
+            Source::Spent | Source::Template | Source::Body(_) | Source::Request(_) | Source::Unneeded => BodySupply::Replayable,
         }
     }
 

@@ -23,6 +23,11 @@ impl Outgoing {
         Self(request)
     }
 
+    /// The operation's own request, where it may have been sent before and needs a permit too.
+    pub(super) fn permitted_after_all(self, _permit: ResendPermit) -> Self {
+        self
+    }
+
     /// For what differs from attempt to attempt.
     pub(crate) fn headers_mut(&mut self) -> &mut HeaderMap {
         self.0.headers_mut()

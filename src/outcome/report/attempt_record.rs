@@ -25,7 +25,7 @@ pub struct AttemptRecord {
 }
 
 impl AttemptRecord {
-    /// The attempt's number; the first send is 1.
+    /// The attempt's number; the first send is 1, what an earlier process may have sent is 0.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.number

@@ -12,11 +12,12 @@ use crate::request::correlation::CorrelationId;
 
 impl Serialize for RetryReport {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut report = serializer.serialize_struct("RetryReport", 15)?;
+        let mut report = serializer.serialize_struct("RetryReport", 16)?;
         report.serialize_field("method", self.method().as_str())?;
         report.serialize_field("origin", &self.origin().to_string())?;
         report.serialize_field("endpoint", &self.endpoint())?;
         report.serialize_field("correlation_id", &self.correlation_id().map(CorrelationId::as_str))?;
+        report.serialize_field("sent_before", &self.sent_before())?;
         report.serialize_field("attempts", self.attempts())?;
         report.serialize_field("probes", self.probes())?;
         report.serialize_field("stop", &self.stop())?;

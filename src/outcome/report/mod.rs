@@ -69,6 +69,7 @@ pub(crate) struct Record {
     pub(crate) origin: Origin,
     pub(crate) endpoint: Option<Cow<'static, str>>,
     pub(crate) correlation: Option<CorrelationId>,
+    pub(crate) sent_before: Option<AttemptRecord>,
     pub(crate) attempts: Vec<AttemptRecord>,
     pub(crate) probes: Vec<ProbeRecord>,
     pub(crate) stop: StopReason,
@@ -94,6 +95,16 @@ impl RetryReport {
     #[must_use]
     pub fn of(response: &Response) -> Option<&Self> {
         response.extensions().get()
+    }
+
+    /// What was decided before the first attempt, of an operation that an earlier process may have
+    /// sent ([`SentBefore`](crate::SentBefore), or a key that was used before): a record with the
+    /// number 0 and the signal [`SentBefore`](crate::policy::Signal::SentBefore). Probes asked before
+    /// the first attempt are asked about it. `None`: nothing says that it was sent before, or the
+    /// operation ended before anything was decided.
+    #[must_use]
+    pub fn sent_before(&self) -> Option<&AttemptRecord> {
+        self.0.sent_before.as_ref()
     }
 
     /// The attempts, in order. Empty when nothing was sent.

@@ -42,7 +42,7 @@ impl fmt::Display for RetryReport {
             write!(f, ", {} left", Seconds(self.time_left()))?;
         }
         // Without a row the reason would be nowhere.
-        if self.attempts().is_empty() { write!(f, ": {}", self.stop()) } else { Ok(()) }
+        if self.attempts().is_empty() && self.sent_before().is_none() { write!(f, ": {}", self.stop()) } else { Ok(()) }
     }
 }
 
@@ -57,7 +57,7 @@ const LEAST_WIDTH: usize = 9;
 
 impl RetryReport {
     fn table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows: Vec<Row> = self.attempts().iter().flat_map(|attempt| self.rows_of(attempt)).collect();
+        let rows: Vec<Row> = self.sent_before().into_iter().chain(self.attempts()).flat_map(|attempt| self.rows_of(attempt)).collect();
         if rows.is_empty() {
             return Ok(());
         }
@@ -80,7 +80,7 @@ impl RetryReport {
         let none = || "–".to_owned();
         let mut rows = vec![[
             Seconds(attempt.started).to_string(),
-            format!("#{}", attempt.number),
+            if attempt.number == 0 { none() } else { format!("#{}", attempt.number) },
             attempt.came_back(),
             self.proven(attempt),
             attempt.pause.map_or_else(none, |pause| Seconds(pause).to_string()),
@@ -133,7 +133,7 @@ impl AttemptRecord {
             Signal::Overloaded(_) => ", overloaded",
             Signal::KeyInUse => ", key in use",
             Signal::Forbidden => ", not again",
-            Signal::Answered(_) | Signal::Failed | Signal::Broken | Signal::BodyLost(_) | Signal::ProbedAbsent => "",
+            Signal::Answered(_) | Signal::Failed | Signal::Broken | Signal::BodyLost(_) | Signal::ProbedAbsent | Signal::SentBefore => "",
         });
         match self.hint {
             Some(hint) => format!("{said}, wait {}", Seconds(hint)),
@@ -216,6 +216,7 @@ mod tests {
             origin: Origin::of(&"https://user:pw@api.example.com/v1/payments?secret=1".parse().unwrap()),
             endpoint: Some("payments".into()),
             correlation: Some(CorrelationId::new("checkout-7").unwrap()),
+            sent_before: None,
             attempts,
             probes,
             stop,

@@ -66,6 +66,10 @@ impl IdempotencyKey {
     /// Tells when this key was first sent, by an earlier process for example. The server counts its
     /// memory from then on.
     ///
+    /// A time in the future is that of another clock. Up to
+    /// [5 minutes](crate::policy::defaults::CREDIBLE_SKEW) ahead it counts as now; further ahead it
+    /// says nothing, and the key counts as one that the server may have forgotten.
+    ///
     /// # Default
     /// The start of the operation that the key is given to.
     #[must_use]

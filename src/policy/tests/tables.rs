@@ -220,13 +220,14 @@ fn echoes() -> Vec<StatusCode> {
 const KEY_ANSWERS: [KeyAnswer; 3] = every_variant!(KeyAnswer { Replayed, Mismatch, InUse });
 const VERDICTS: [Verdict; 5] = every_variant!(Verdict { Final, Resendable, Overloaded, KeyInUse, Forbidden });
 const ADVICE: [ServerAdvice; 2] = every_variant!(ServerAdvice { Forbid, Resend });
-const OCCASIONS: [(Occasion, &str); 6] = every_variant!(Occasion {
+const OCCASIONS: [(Occasion, &str); 7] = every_variant!(Occasion {
     RetryableStatus => (Occasion::RetryableStatus, "retryable status"),
     ProvenUnprocessed => (Occasion::ProvenUnprocessed, "proven unprocessed so far"),
     FailedUnknown => (Occasion::FailedUnknown, "failed, unknown"),
     BodyLost => (Occasion::BodyLost, "body lost after a final status"),
     KeyInUse => (Occasion::KeyInUse, "key in use"),
     ProbedAbsent => (Occasion::ProbedAbsent, "probe found nothing"),
+    SentBefore => (Occasion::SentBefore, "sent before by another process"),
 });
 const HISTORIES: [(History, &str); 3] = every_variant!(History {
     Read => (History::Read, "read"),

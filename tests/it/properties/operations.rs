@@ -1,6 +1,7 @@
 //! Every operation of up to four attempts: each signal with each evidence after each attempt, each
-//! verdict after each probe, a key that lapses in an attempt or in a pause. The decisions are the
-//! real ones; the bookkeeping is the loop's, and so small that it can be compared by eye.
+//! verdict after each probe, a key that lapses in an attempt or in a pause, and the same for what an
+//! earlier process may have sent. The decisions are the real ones; the bookkeeping is the loop's, and
+//! so small that it can be compared by eye.
 //!
 //! What is counted is the harm: how often the operation can have been applied at most, in the worst
 //! world that the evidence leaves.
@@ -90,9 +91,17 @@ impl Operation {
         }
     }
 
-    /// An operation whose key an earlier process sent, with a result that nobody knows.
+    /// An operation that an earlier process sent, with a result that nobody knows.
     fn sent_before(effect: Effect, age: Duration) -> Self {
         Self { evidence: Evidence::Unknown, followed_unknown: true, age, open_sends: vec![Duration::ZERO], ..Self::new(effect) }
+    }
+
+    /// What comes first: what nobody can have sent yet is sent, about the rest something is decided.
+    fn begin(&self, seen: &mut Seen) {
+        match self.evidence {
+            Evidence::Unprocessed => self.send(seen),
+            Evidence::Unknown => self.decide(Signal::SentBefore, seen),
+        }
     }
 
     /// Sends, with everything that can come back.
@@ -218,7 +227,7 @@ impl Operation {
 fn every_end_of(operations: impl IntoIterator<Item = Operation>) -> Seen {
     let mut seen = Seen::default();
     for operation in operations {
-        operation.send(&mut seen);
+        operation.begin(&mut seen);
     }
     assert!(seen.most_sends <= MOST_SENDS);
     seen
@@ -256,6 +265,38 @@ fn no_sequence_sends_a_keyed_write_again_under_a_key_that_may_be_forgotten() {
         with_probe.reasons,
         names([ResendReason::KeyDeduplicates, ResendReason::ProvenUnprocessed, ResendReason::ProbeFoundNothing])
     );
+}
+
+#[test]
+fn no_sequence_sends_under_a_key_that_the_server_may_have_forgotten_since_an_earlier_process_sent_it() {
+    let lapsed = |lapsed| Operation::sent_before(Effect::KeyedWrite { remembered_for: MEMORY, lapsed }, MEMORY);
+    let without_probe = every_end_of([lapsed(Lapsed::Stop)]);
+    assert_eq!((without_probe.stops, without_probe.most_sends), (names([StopReason::KeyExpired]), 0));
+    let with_probe = every_end_of([lapsed(Lapsed::Probe)]);
+    assert!(!with_probe.reasons.contains("KeyDeduplicates"));
+    assert_eq!(with_probe.most_sends, POLICY.attempts());
+}
+
+#[test]
+fn no_sequence_sends_what_an_earlier_process_may_have_sent_unprotected() {
+    for (effect, stop) in [(Effect::UnprotectedWrite, StopReason::MayHaveHappened), (Effect::NeverResend, StopReason::Disabled)] {
+        let seen = every_end_of([Operation::sent_before(effect, Duration::ZERO)]);
+        assert_eq!((seen.stops, seen.most_sends), (names([stop]), 0));
+    }
+}
+
+#[test]
+fn what_an_earlier_process_may_have_sent_has_all_its_attempts_where_something_protects_it() {
+    for (effect, reason) in [
+        (Effect::Read, ResendReason::EffectRepeatable),
+        (Effect::IdempotentWrite, ResendReason::EffectRepeatable),
+        (Effect::KeyedWrite { remembered_for: MEMORY, lapsed: Lapsed::Stop }, ResendReason::KeyDeduplicates),
+        (Effect::ProbedWrite, ResendReason::ProbeFoundNothing),
+    ] {
+        let seen = every_end_of([Operation::sent_before(effect, Duration::ZERO)]);
+        assert!(seen.reasons.contains(&format!("{reason:?}")), "{effect:?}");
+        assert_eq!(seen.most_sends, POLICY.attempts(), "{effect:?}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::StatusCode;
 use proptest::{prelude::*, test_runner::FileFailurePersistence};
 use reqwest_safe_retry::policy::{
-    Backoff, BodySupply, Decision, Draw, Effect, Evidence, HintSpread, Jitter, Lapsed, RetryPolicy, Signal, Situation,
+    Backoff, BodySupply, Decision, Draw, Effect, Evidence, HintSpread, Jitter, Lapsed, ResendReason, RetryPolicy, Signal, Situation,
 };
 
 /// Durations of every magnitude, the extremes included.
@@ -59,6 +59,7 @@ fn any_signal() -> impl Strategy<Value = Signal> {
         Just(Signal::Broken),
         Just(Signal::Forbidden),
         Just(Signal::ProbedAbsent),
+        Just(Signal::SentBefore),
     ]
 }
 
@@ -66,12 +67,13 @@ prop_compose! {
     fn any_situation()(
         effect in any_effect(), signal in any_signal(), evidence in prop_oneof![Just(Evidence::Unprocessed), Just(Evidence::Unknown)],
         hint in proptest::option::of(any_duration()), sends in prop_oneof![1..6_u32, any::<u32>()], probes in 0..4_u32, earlier in 0..4_u32,
-        elapsed in any_duration(), key_age in any_duration(), time_left in any_duration(),
+        elapsed in any_duration(), key_age in any_duration(), time_left in any_duration(), attempt_limit in any_duration(),
         body in prop_oneof![4 => Just(BodySupply::Replayable), 1 => Just(BodySupply::Consumed)], draw in any_draw(),
     ) -> Situation {
         Situation::new(effect, signal, evidence)
             .with_hint(hint.map(Ok)).with_sends(sends).with_probes(probes).with_earlier_probes(earlier)
-            .with_elapsed(elapsed).with_key_age(key_age).with_time_left(time_left).with_body(body).with_draw(draw)
+            .with_elapsed(elapsed).with_key_age(key_age).with_time_left(time_left).with_attempt_limit(attempt_limit)
+            .with_body(body).with_draw(draw)
     }
 }
 
@@ -122,18 +124,29 @@ proptest! {
     #[test]
     fn a_write_that_may_have_happened_is_resent_only_under_protection(policy in any_policy(), situation in any_situation()) {
         if let Decision::Resend(_) = policy.decide(&situation) {
+            let unprocessed = situation.evidence == Evidence::Unprocessed && situation.signal != Signal::SentBefore;
+            let proven_harmless = unprocessed || situation.signal == Signal::ProbedAbsent;
             let protected = match situation.effect {
                 Effect::Read | Effect::IdempotentWrite => true,
                 Effect::KeyedWrite { remembered_for, .. } => {
-                    situation.evidence == Evidence::Unprocessed || situation.signal == Signal::ProbedAbsent || situation.key_age < remembered_for
+                    proven_harmless || situation.key_age < remembered_for
                 }
-                Effect::ProbedWrite => situation.evidence == Evidence::Unprocessed || situation.signal == Signal::ProbedAbsent,
-                Effect::UnprotectedWrite => situation.evidence == Evidence::Unprocessed,
+                Effect::ProbedWrite => proven_harmless,
+                Effect::UnprotectedWrite => unprocessed,
                 Effect::NeverResend => false,
                 _ => false,
             };
             prop_assert!(protected, "{situation:?}");
             prop_assert_eq!(situation.body, BodySupply::Replayable);
+        }
+    }
+
+    #[test]
+    fn a_key_is_relied_on_only_where_it_outlives_the_attempt(policy in any_policy(), situation in any_situation()) {
+        if let (Decision::Resend(permit), Effect::KeyedWrite { remembered_for, .. }) = (policy.decide(&situation), situation.effect) {
+            let limit = if situation.attempt_limit == Duration::MAX { Duration::ZERO } else { situation.attempt_limit };
+            let ends = situation.key_age.saturating_add(permit.pause()).saturating_add(limit);
+            prop_assert!(permit.reason() != ResendReason::KeyDeduplicates || ends < remembered_for);
         }
     }
 

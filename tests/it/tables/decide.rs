@@ -42,9 +42,18 @@ fn every_effect_signal_and_evidence_has_the_decision_of_the_design() {
         (Signal::BodyLost(StatusCode::OK), Unknown),
         (Signal::KeyInUse, Unknown),
         (Signal::ProbedAbsent, Unprocessed),
+        (Signal::SentBefore, Unknown),
     ];
-    let repeatable =
-        ["EffectRepeatable", "ProvenUnprocessed", "EffectRepeatable", "ProvenUnprocessed", "EffectRepeatable", "return", "return"];
+    let repeatable = [
+        "EffectRepeatable",
+        "ProvenUnprocessed",
+        "EffectRepeatable",
+        "ProvenUnprocessed",
+        "EffectRepeatable",
+        "return",
+        "return",
+        "EffectRepeatable",
+    ];
     let rows = [
         (Effect::Read, repeatable),
         (Effect::IdempotentWrite, repeatable),
@@ -58,6 +67,7 @@ fn every_effect_signal_and_evidence_has_the_decision_of_the_design() {
                 "KeyDeduplicates",
                 "KeyDeduplicates",
                 "ProbeFoundNothing",
+                "KeyDeduplicates",
             ],
         ),
         (
@@ -70,10 +80,14 @@ fn every_effect_signal_and_evidence_has_the_decision_of_the_design() {
                 "return",
                 "stop KeyExpired",
                 "ProbeFoundNothing",
+                "stop KeyExpired",
             ],
         ),
-        (LAPSED_PROBED, ["probe", "ProvenUnprocessed", "probe", "ProvenUnprocessed", "return", "probe", "ProbeFoundNothing"]),
-        (Effect::ProbedWrite, ["probe", "ProvenUnprocessed", "probe", "ProvenUnprocessed", "return", "return", "ProbeFoundNothing"]),
+        (LAPSED_PROBED, ["probe", "ProvenUnprocessed", "probe", "ProvenUnprocessed", "return", "probe", "ProbeFoundNothing", "probe"]),
+        (
+            Effect::ProbedWrite,
+            ["probe", "ProvenUnprocessed", "probe", "ProvenUnprocessed", "return", "return", "ProbeFoundNothing", "probe"],
+        ),
         (
             Effect::UnprotectedWrite,
             [
@@ -84,9 +98,13 @@ fn every_effect_signal_and_evidence_has_the_decision_of_the_design() {
                 "return",
                 "return",
                 "stop MayHaveHappened",
+                "stop MayHaveHappened",
             ],
         ),
-        (Effect::NeverResend, ["stop Disabled", "stop Disabled", "stop Disabled", "stop Disabled", "return", "return", "stop Disabled"]),
+        (
+            Effect::NeverResend,
+            ["stop Disabled", "stop Disabled", "stop Disabled", "stop Disabled", "return", "return", "stop Disabled", "stop Disabled"],
+        ),
     ];
     for (effect, cells) in rows {
         for ((signal, evidence), wanted) in columns.into_iter().zip(cells) {
@@ -145,6 +163,26 @@ fn an_endpoints_verdict_replaces_the_policys_statuses() {
     let teapot = Signal::Resendable(StatusCode::IM_A_TEAPOT);
     assert_eq!(decided(&Situation::new(Effect::Read, teapot, Evidence::Unknown)), "EffectRepeatable");
     assert_eq!(decided(&Situation::new(Effect::UnprotectedWrite, teapot, Evidence::Unknown)), "stop MayHaveHappened");
+}
+
+/// The signal itself says that it may have happened.
+#[test]
+fn no_evidence_of_this_operation_speaks_for_what_was_sent_before() {
+    for evidence in [Evidence::Unprocessed, Evidence::Unknown] {
+        let before = Situation::new(Effect::UnprotectedWrite, Signal::SentBefore, evidence);
+        assert_eq!((before.sends, decided(&before)), (0, "stop MayHaveHappened".to_owned()));
+    }
+}
+
+#[test]
+fn the_first_send_of_what_was_sent_before_and_the_first_question_need_no_pause() {
+    let before = |effect| Situation::new(effect, Signal::SentBefore, Evidence::Unknown).with_draw(Draw::GREATEST);
+    let policy = RetryPolicy::DEFAULT.with_attempts(1);
+    let Decision::Resend(permit) = policy.decide(&before(Effect::Read)) else { panic!("not sent") };
+    assert_eq!((permit.pause(), permit.reason()), (Duration::ZERO, ResendReason::EffectRepeatable));
+    assert_eq!(policy.decide(&before(Effect::ProbedWrite)), Decision::Probe(Duration::ZERO));
+    let once_more = RetryPolicy::DEFAULT.decide(&before(Effect::ProbedWrite).with_probes(1).with_draw(Draw::HALF));
+    assert_eq!(once_more, Decision::Probe(50 * MS));
 }
 
 #[test]
@@ -289,6 +327,21 @@ fn a_key_is_given_up_when_a_resend_could_arrive_after_it_is_forgotten() {
     assert_eq!(aged(last, Lapsed::Stop), "stop KeyExpired");
     assert_eq!(aged(last, Lapsed::Probe), "probe");
     assert_eq!(aged(Duration::MAX, Lapsed::Stop), "stop KeyExpired");
+}
+
+#[test]
+fn a_key_has_to_outlive_the_attempt_that_relies_on_it() {
+    let aged = |effect, age, signal| {
+        let situation = Situation::new(effect, signal, Evidence::Unknown).with_key_age(age).with_draw(Draw::LEAST);
+        decided(&situation.with_attempt_limit(5 * SECOND))
+    };
+    for signal in [Signal::Failed, Signal::SentBefore] {
+        assert_eq!(aged(REMEMBERED, DAY - 5 * SECOND - Duration::from_nanos(1), signal), "KeyDeduplicates");
+        assert_eq!(aged(REMEMBERED, DAY - 5 * SECOND, signal), "stop KeyExpired");
+        assert_eq!(aged(Effect::KeyedWrite { remembered_for: DAY, lapsed: Lapsed::Probe }, DAY - 5 * SECOND, signal), "probe");
+    }
+    // What needs no key needs no memory.
+    assert_eq!(aged(Effect::IdempotentWrite, Duration::MAX, Signal::Failed), "EffectRepeatable");
 }
 
 #[test]

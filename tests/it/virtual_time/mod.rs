@@ -18,5 +18,6 @@ mod questions;
 mod readiness;
 mod results;
 mod scripted;
+mod sent_before;
 mod status_url;
 mod vendor_hints;

@@ -210,6 +210,7 @@ async fn a_report_is_json_with_milliseconds_and_numbers() {
         "origin": "https://api.test:443",
         "endpoint": "orders",
         "correlation_id": "checkout-7",
+        "sent_before": null,
         "attempts": [
             {
                 "number": 1, "started_ms": 0, "took_ms": 40, "signal": { "Answered": 503 }, "status": 503, "evidence": "Unknown",
