@@ -83,8 +83,8 @@ impl ResendPermit {
     }
 
     /// Whether the reason still holds after a pause that took longer than planned, with a key of
-    /// this age: a machine that slept may wake when the server has forgotten it, or forgets it before
-    /// the attempt can have ended.
+    /// this age: a machine that slept may wake when the server has forgotten it, or forgets it
+    /// before the attempt can have ended.
     #[must_use]
     pub fn still_holds(&self, effect: Effect, key_age: Duration) -> bool {
         match self.reason {

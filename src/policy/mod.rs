@@ -288,8 +288,8 @@ impl RetryPolicy {
             Ok(pauses) => pauses,
             Err(reason) => return Decision::Stop(reason),
         };
-        // The server may have forgotten the key by the time the resend arrives, which can be as late
-        // as its attempt ends.
+        // The server may have forgotten the key by the time the resend arrives, which can be as
+        // late as its attempt ends.
         let lasts = self.longest_attempt(situation.attempt_limit);
         let key_age = situation.key_age.saturating_add(pause).saturating_add(lasts);
         match protect(situation.effect, Key::of_age(key_age, situation.effect), occasion) {
@@ -309,8 +309,8 @@ impl RetryPolicy {
         }
     }
 
-    /// How long the server has to remember a key after its attempt was sent. Where nothing limits the
-    /// attempt, all that is known is the least it needs.
+    /// How long the server has to remember a key after its attempt was sent. Where nothing limits
+    /// the attempt, all that is known is the least it needs.
     fn longest_attempt(&self, limit: Duration) -> Duration {
         if limit == Duration::MAX { self.least_attempt } else { limit.max(self.least_attempt) }
     }

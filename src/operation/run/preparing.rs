@@ -50,7 +50,7 @@ pub(super) enum Unsent {
     TimeUp,
     /// The server asked others to wait for longer than this operation can.
     HeldBack(HeldBack),
-    /// The first attempt could not be supplied, or the server may have forgotten the key that it was
-    /// to go out under.
+    /// The first attempt could not be supplied, or the server may have forgotten the key that it
+    /// was to go out under.
     Misused(Misuse),
 }

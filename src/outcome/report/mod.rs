@@ -99,9 +99,9 @@ impl RetryReport {
 
     /// What was decided before the first attempt, of an operation that an earlier process may have
     /// sent ([`SentBefore`](crate::SentBefore), or a key that was used before): a record with the
-    /// number 0 and the signal [`SentBefore`](crate::policy::Signal::SentBefore). Probes asked before
-    /// the first attempt are asked about it. `None`: nothing says that it was sent before, or the
-    /// operation ended before anything was decided.
+    /// number 0 and the signal [`SentBefore`](crate::policy::Signal::SentBefore). Probes asked
+    /// before the first attempt are asked about it. `None`: nothing says that it was sent before,
+    /// or the operation ended before anything was decided.
     #[must_use]
     pub fn sent_before(&self) -> Option<&AttemptRecord> {
         self.0.sent_before.as_ref()
