@@ -47,8 +47,8 @@
 //! It keeps no state beyond budgets, cool-downs and, for contracts that ask for it
 //! ([`KeyContract::with_reuse_guard`]), hashes of the keys used last; each is bounded. It spawns no
 //! task, changes no request but by the headers you asked for, and never decides by the text of an
-//! error. The README has the tables: which effect is sent again and why, every default with its
-//! reason, every result.
+//! error. The [`guide`] answers one question a page: which effect is sent again and why, every
+//! default with its reason, every result.
 //!
 //! # Features
 //!
@@ -75,6 +75,9 @@ pub mod audit;
 mod client;
 #[cfg(feature = "middleware")]
 mod contract;
+// Its programs talk to the scripted peers.
+#[cfg(all(feature = "middleware", any(feature = "testing", not(doctest))))]
+pub mod guide;
 #[cfg(feature = "middleware")]
 mod middleware;
 #[cfg(feature = "middleware")]

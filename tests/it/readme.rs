@@ -1,17 +1,36 @@
-//! The README's tables say what the code does.
+//! The README and the guide say what the code does.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 use http::StatusCode;
 use reqwest_safe_retry::policy::{BudgetLimits, Decision, Effect, Evidence, Lapsed, RetryPolicy, Signal, Situation, defaults};
 
 const README: &str = include_str!("../../README.md");
+const DEFAULTS: &str = include_str!("../../src/guide/defaults.rs");
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// The cells of the table rows that start with this.
-fn row(start: &str) -> Vec<&'static str> {
-    let line = README.lines().find(|line| line.strip_prefix("| ").is_some_and(|line| line.starts_with(start)));
+/// The cells of the table row that starts with this.
+fn row(text: &'static str, start: &str) -> Vec<&'static str> {
+    let line = text.lines().map(|line| line.trim_start_matches("//! ")).find(|line| line.starts_with(start));
     line.unwrap_or_else(|| panic!("no row {start}")).trim_matches('|').split('|').map(str::trim).collect()
+}
+
+/// The pages of the guide by name, as Markdown with what they include of it.
+fn pages() -> BTreeMap<String, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let files = fs::read_dir(root.join("src/guide")).unwrap().map(|file| file.unwrap().path());
+    files
+        .map(|file| (file.file_stem().unwrap().to_str().unwrap().to_owned(), markdown(root, &fs::read_to_string(&file).unwrap())))
+        .collect()
+}
+
+fn markdown(root: &Path, page: &str) -> String {
+    let included = |line: &str| {
+        let file = line.strip_prefix("#![doc = include_str!(\"../../")?.strip_suffix("\")]")?;
+        file.ends_with(".md").then(|| fs::read_to_string(root.join(file)).unwrap())
+    };
+    let text = |line: &str| line.strip_prefix("//!").map_or(line, |text| text.strip_prefix(' ').unwrap_or(text)).to_owned();
+    page.lines().map(|line| included(line).unwrap_or_else(|| text(line) + "\n")).collect()
 }
 
 fn cell(effect: Effect, signal: Signal, evidence: Evidence) -> String {
@@ -46,42 +65,88 @@ fn the_effect_table_is_the_engines() {
             cell(effect, Signal::KeyInUse, Evidence::Unknown),
             cell(effect, Signal::ProbedAbsent, Evidence::Unprocessed),
         ];
-        assert_eq!(row(name)[1..], computed, "{name}");
+        assert_eq!(row(README, &format!("| {name}"))[1..], computed, "{name}");
     }
 }
 
 #[test]
-fn the_defaults_table_is_that_of_the_constants() {
-    let value = |name| row(name)[1].to_owned();
+fn the_guide_names_every_default_with_its_value() {
+    let time = |time: Duration| match time.subsec_millis() {
+        0 => format!("{} s", time.as_secs()),
+        _ => format!("{} ms", time.as_millis()),
+    };
     let doubling = |backoff: reqwest_safe_retry::policy::Backoff| {
         let (first, cap) = (backoff.bound(1), backoff.bound(u32::MAX));
-        let full = backoff.pause(1, reqwest_safe_retry::policy::Draw::LEAST).is_zero();
-        assert!(full && backoff.bound(2) == 2 * first);
-        format!("{first:?} doubling, at most {cap:?}, full jitter").replace("ms", " ms").replace("1s", "1 s").replace("20s", "20 s")
+        assert_eq!(backoff.bound(2), 2 * first);
+        format!("{} doubling, at most {}", time(first), time(cap))
     };
-    assert_eq!(value("attempts"), defaults::ATTEMPTS.to_string());
-    assert_eq!(value("backoff"), doubling(defaults::BACKOFF));
-    assert_eq!(value("throttle backoff"), doubling(defaults::THROTTLE_BACKOFF));
-    assert_eq!(value("window"), format!("{} s", defaults::WINDOW.as_secs()));
-    assert_eq!(value("least attempt"), format!("{} ms", defaults::LEAST_ATTEMPT.as_millis()));
     let statuses: Vec<_> = defaults::STATUSES.iter().map(|status| status.as_str().to_owned()).collect();
-    assert_eq!(value("statuses"), statuses.join(" "));
-    assert_eq!(value("hint spread"), format!("{:?}", defaults::HINT_SPREAD));
-    assert_eq!(value("unreadable hint"), format!("{:?}", defaults::UNREADABLE_HINT));
-    let budget = BudgetLimits::DEFAULT;
-    let share = format!(
-        "{} % of operations, reserve {}, refilled {} per second",
-        budget.share() / 10_000,
-        budget.reserve(),
-        budget.refill_per_second()
-    );
-    assert_eq!(value("budget per origin"), share);
-    assert_eq!(value("longest wait that is shared"), format!("{} h", defaults::MOST_SHARED_WAIT.as_secs() / 3600));
-    assert_eq!(value("longest wait that is heard of another process"), format!("{} s", defaults::MOST_HEARD.as_secs()));
-    assert_eq!(value("settling of a probed endpoint"), format!("{} s", defaults::SETTLING.as_secs()));
-    let drain = format!("up to {} KiB, up to {} ms", defaults::DRAIN_MOST / 1024, defaults::DRAIN_LONGEST.as_millis());
-    assert_eq!(value("drain of a failed HTTP/1 answer"), drain);
+    let values = [
+        ("ATTEMPTS", defaults::ATTEMPTS.to_string()),
+        ("BACKOFF", doubling(defaults::BACKOFF)),
+        ("THROTTLE_BACKOFF", doubling(defaults::THROTTLE_BACKOFF)),
+        ("JITTER", format!("{:?}", defaults::JITTER)),
+        ("WINDOW", time(defaults::WINDOW)),
+        ("LEAST_ATTEMPT", time(defaults::LEAST_ATTEMPT)),
+        ("STATUSES", statuses.join(" ")),
+        ("HINT_SPREAD", format!("{:?}", defaults::HINT_SPREAD)),
+        ("HINT_SPREAD_DIVISOR", defaults::HINT_SPREAD_DIVISOR.to_string()),
+        ("UNREADABLE_HINT", format!("{:?}", defaults::UNREADABLE_HINT)),
+        ("CREDIBLE_SKEW", time(defaults::CREDIBLE_SKEW)),
+        ("MOST_SHARED_WAIT", time(defaults::MOST_SHARED_WAIT)),
+        ("MOST_HEARD", time(defaults::MOST_HEARD)),
+        ("BUDGET_PERCENT", defaults::BUDGET_PERCENT.to_string()),
+        ("BUDGET_RESERVE", defaults::BUDGET_RESERVE.to_string()),
+        ("BUDGET_REFILL_PER_SECOND", defaults::BUDGET_REFILL_PER_SECOND.to_string()),
+        ("BUDGET_MEMORY", time(defaults::BUDGET_MEMORY)),
+        ("ADAPTIVE_PERCENT", defaults::ADAPTIVE_PERCENT.to_string()),
+        ("ADAPTIVE_WINDOW", time(defaults::ADAPTIVE_WINDOW)),
+        ("KEY_LENGTH", format!("{:?}", defaults::KEY_LENGTH)),
+        ("GUARDED_KEYS", defaults::GUARDED_KEYS.to_string()),
+        ("SETTLING", time(defaults::SETTLING)),
+        ("LAST_LOOK_DIVISOR", defaults::LAST_LOOK_DIVISOR.to_string()),
+        ("DRAIN_MOST", defaults::DRAIN_MOST.to_string()),
+        ("DRAIN_LONGEST", time(defaults::DRAIN_LONGEST)),
+        ("BODY_GRACE", defaults::BODY_GRACE.to_string()),
+        ("LEAST_FRAME", defaults::LEAST_FRAME.to_string()),
+        ("SCOPES", defaults::SCOPES.to_string()),
+        ("ADVICE", defaults::ADVICE.to_string()),
+    ];
+    for (name, value) in &values {
+        assert_eq!(row(DEFAULTS, &format!("| [{name}] "))[1], value, "{name}");
+    }
+    let constants = include_str!("../../src/policy/defaults.rs").lines().filter_map(|line| line.strip_prefix("pub const "));
+    let constants: Vec<_> = constants.filter_map(|line| line.split(':').next()).collect();
+    assert_eq!(values.map(|(name, _)| name).as_slice(), constants);
+}
+
+#[test]
+fn what_is_called_the_default_has_the_default_numbers() {
     assert_eq!(RetryPolicy::DEFAULT.attempts(), defaults::ATTEMPTS);
+    let budget = BudgetLimits::DEFAULT;
+    assert_eq!(budget.share(), u32::from(defaults::BUDGET_PERCENT) * 10_000);
+    assert_eq!((budget.reserve(), budget.refill_per_second()), (defaults::BUDGET_RESERVE, defaults::BUDGET_REFILL_PER_SECOND));
+}
+
+#[test]
+fn nobody_has_to_read_more_than_a_few_minutes() {
+    assert!(README.lines().count() <= 220, "the README has {} lines", README.lines().count());
+    for (name, text) in pages() {
+        assert!(text.lines().count() <= 150, "guide::{name} has {} lines", text.lines().count());
+    }
+}
+
+#[test]
+fn every_page_is_listed_and_every_link_from_the_readme_leads_to_one() {
+    let pages = pages();
+    let names: Vec<_> = pages.keys().filter(|name| *name != "mod").collect();
+    for name in &names {
+        assert!(pages["mod"].contains(&format!("| [`{name}`] |")), "{name} is not in the guide's table");
+    }
+    for link in README.split("reqwest_safe_retry/guide/").skip(1) {
+        let name = link.split(['/', ')']).next().unwrap();
+        assert!(name.is_empty() || pages.contains_key(name), "there is no page {name}");
+    }
 }
 
 #[test]
@@ -93,15 +158,17 @@ fn the_two_commands_are_the_ones_that_ci_runs() {
     }
 }
 
-/// A doctest does not compile what stands below a `#[test]`, so the README's tests live here, too.
+/// A doctest does not compile what stands below a `#[test]`, so the guide's tests live here, too.
 #[cfg(feature = "testing")]
 #[test]
-fn the_readmes_tests_are_run_here() {
+fn the_tests_of_the_guide_are_run_here() {
     let of_this_file: Vec<&str> = include_str!("readme.rs").lines().map(str::trim).collect();
-    let blocks: Vec<&str> = README.split("```rust\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert_eq!(blocks.len(), 2, "blocks with tests");
-    for block in blocks {
-        let lines: Vec<&str> = block.lines().map(str::trim).collect();
+    let pages = pages();
+    let blocks = pages.values().flat_map(|page| page.split("```").skip(1).step_by(2));
+    let tests: Vec<&str> = blocks.filter(|block| block.contains("test]\n") || block.contains("test(")).collect();
+    assert_eq!(tests.len(), 2, "blocks with tests");
+    for block in tests {
+        let lines: Vec<&str> = block.trim_matches('\n').lines().map(str::trim).collect();
         assert!(of_this_file.windows(lines.len()).any(|window| window == lines), "not in this file:\n{block}");
     }
 }
