@@ -117,5 +117,6 @@
 //!
 //! # Connections of failed answers
 //!
-//! On HTTP/1, up to 64 KiB of a failed answer are read, for up to 50 ms, so that its connection can
-//! serve the next attempt. A longer body costs a new connection.
+//! Up to 64 KiB of a failed answer are read, for up to 50 ms. So its HTTP/1 connection can serve
+//! the next attempt, and its HTTP/2 stream ends without a RST_STREAM, of which servers take only a
+//! few. A longer body costs a new connection.

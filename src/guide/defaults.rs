@@ -9,7 +9,8 @@
 //! |---|---|---|
 //! | [ATTEMPTS] | 3 | one resend heals most short faults, the second most of the rest; more multiply the load of an outage |
 //! | [BACKOFF] | 100 ms doubling, at most 20 s | one round trip of patience first |
-//! | [THROTTLE_BACKOFF] | 1 s doubling, at most 20 s | after 429, 503 and a key in use: a server that says "too much" needs more than a blink |
+//! | [THROTTLE_BACKOFF] | 1 s doubling, at most 20 s | after 429, 503, 529, a verdict that says "overloaded" and a key in use: a server that says "too much" needs more than a blink |
+//! | [KEY_IN_USE_WAITS] | 10 | beside the attempts: patience for a minute or two, and each only asks whether the first copy is done |
 //! | [JITTER] | Full | fewest calls and shortest time under contention (AWS, "Exponential Backoff And Jitter") |
 //! | [WINDOW] | 30 s | without a deadline, no resend starts later; an attempt in flight is never cut, so slow downloads keep working |
 //! | [LEAST_ATTEMPT] | 10 ms | an attempt with less time before the deadline is hopeless, and costs the server all the same |
@@ -50,7 +51,7 @@
 //!
 //! | default | value | why |
 //! |---|---|---|
-//! | [DRAIN_MOST] | 65536 | bytes of a failed HTTP/1 answer that are read to give its connection back; more costs more than a new connection |
+//! | [DRAIN_MOST] | 65536 | bytes of a failed answer that are read to give its connection or stream back; more costs more than a new connection |
 //! | [DRAIN_LONGEST] | 50 ms | about what a new connection costs with TLS |
 //! | [BODY_GRACE] | 2097152 | bytes that had arrived by the deadline are still handed over: what an HTTP/2 window holds |
 //! | [LEAST_FRAME] | 64 | bytes that a frame counts at least, so that empty frames without end come to an end |
@@ -61,6 +62,8 @@
 //! |---|---|---|
 //! | [SCOPES] | 1024 | budgets, and as many cool-downs: more origins than a client talks to at once |
 //! | [ADVICE] | 1024 | pairs of advice and origin, each logged once |
+//! | [YOUNG_BUDGET] | 10 s | a client that is dropped earlier was built for a single request |
+//! | [MANY_BUDGETS] | 64 | of those make an advice: more than a program has upstreams |
 //!
 //! # Settings that are no numbers
 //!
@@ -102,6 +105,7 @@
 //! [ATTEMPTS]: crate::policy::defaults::ATTEMPTS
 //! [BACKOFF]: crate::policy::defaults::BACKOFF
 //! [THROTTLE_BACKOFF]: crate::policy::defaults::THROTTLE_BACKOFF
+//! [KEY_IN_USE_WAITS]: crate::policy::defaults::KEY_IN_USE_WAITS
 //! [JITTER]: crate::policy::defaults::JITTER
 //! [WINDOW]: crate::policy::defaults::WINDOW
 //! [LEAST_ATTEMPT]: crate::policy::defaults::LEAST_ATTEMPT
@@ -128,3 +132,5 @@
 //! [LEAST_FRAME]: crate::policy::defaults::LEAST_FRAME
 //! [SCOPES]: crate::policy::defaults::SCOPES
 //! [ADVICE]: crate::policy::defaults::ADVICE
+//! [MANY_BUDGETS]: crate::policy::defaults::MANY_BUDGETS
+//! [YOUNG_BUDGET]: crate::policy::defaults::YOUNG_BUDGET

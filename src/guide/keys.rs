@@ -12,7 +12,7 @@
 //! | header, spelling, memory | [`KeyContract::new`], or [`ietf`] for the IETF draft | must be said |
 //! | who makes the key | [`with_source`] | a random key is made for each operation |
 //! | length | [`with_length`] | 1 to 255 characters |
-//! | "the first copy still runs" | [`with_in_progress`]: waited for, sent again with the same key | an answer like any other |
+//! | "the first copy still runs" | [`with_in_progress`]: waited for beside the attempts, up to 10 times, with the same key | an answer like any other |
 //! | "this key had other content" | [`with_mismatch`]: final, and never a reason for a new key | an answer like any other |
 //! | "this is a saved answer" | [`with_replay_marker`]: final, whatever the status | unknown |
 //! | which results are saved | [`with_replays`]: the second equal failure is final where failures are saved | unstated |
@@ -31,6 +31,8 @@
 //! * It is no longer trusted once the server may have forgotten it. The time counts from the first
 //!   use, also while a laptop sleeps or a virtual machine is paused. Then a [probe](super::probes)
 //!   is asked, or the operation stops with [`KeyExpired`](crate::StopReason::KeyExpired).
+//! * For a contract that remembers for seconds, set an attempt limit: with it, no resend relies on
+//!   a key that the server may forget before the attempt has ended.
 //! * It is not trusted where an inner middleware replaced it or a redirect led to another origin:
 //!   [`Advice`](crate::Advice) says so in the report and once per origin in the log.
 //! * One call of the client is one operation with one key, also when an outer middleware sends it

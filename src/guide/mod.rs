@@ -8,7 +8,7 @@
 //! | [`probes`] | The server has no keys. How do I let it be asked? |
 //! | [`payments`] | How do I start with an API that moves money? |
 //! | [`deadlines`] | How long may an operation take, and who says so? |
-//! | [`storms`] | How do I keep my load off a server that is down? |
+//! | [`budgets`] | How do I keep my load off a server that is down? |
 //! | [`connections`] | What happens below: connections, HTTP/2, redirects, proxies? |
 //! | [`defaults`] | What are the defaults, and why each? |
 //! | [`testing`] | How do I test my own client? |
@@ -21,6 +21,7 @@
 //! Every program on these pages is compiled, and run where it can be. Most of them talk to a server
 //! of the feature `testing`, which misbehaves as it is told.
 
+pub mod budgets;
 pub mod compared;
 pub mod connections;
 pub mod deadlines;
@@ -33,6 +34,5 @@ pub mod outcome_unknown;
 pub mod payments;
 pub mod probes;
 pub mod safe_to_repeat;
-pub mod storms;
 pub mod telemetry;
 pub mod testing;

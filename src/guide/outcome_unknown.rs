@@ -44,16 +44,22 @@
 //!
 //! # After a crash
 //!
-//! A key that was made at random is gone with the process. So write the key into the order's row
-//! **before** the first send, or derive it from the order
-//! ([`IdempotencyKey::derived`](crate::IdempotencyKey::derived)), and store the time of the first
-//! send. [`KeySource::CallerMust`](crate::policy::KeySource::CallerMust) refuses an operation that
-//! nobody gave a key, so that nobody forgets it. The new process sends each open order again under
-//! its key, told when that was [first used](crate::IdempotencyKey::first_used). If the server may
-//! have forgotten it by then, nothing is sent and [`Misuse::KeyExpired`] says so: then somebody has
-//! to look.
+//! A process that is killed in the middle of a write leaves no answer, and no key that it made
+//! itself. So before the first send, write down in the order's row that it will be sent, with the
+//! time and the key. A key that is derived from the order
+//! ([`IdempotencyKey::derived`](crate::IdempotencyKey::derived)) needs no row.
+//! [`KeySource::CallerMust`](crate::policy::KeySource::CallerMust) refuses an operation that nobody
+//! gave a key.
 //!
-//! An open order without a key may have been sent. Look first.
+//! The new process sends each open order with [`SentBefore::since`](crate::SentBefore::since) that
+//! time. It begins as after a lost answer:
+//!
+//! * with a key, it is sent under that key, unless the server may have forgotten it by now;
+//! * with a [probe](super::probes), it is asked about first;
+//! * otherwise nothing is sent, and it ends as `OutcomeUnknown`: look first.
+//!
+//! `cargo run --example survive_a_crash` kills a process in the middle of an order and counts the
+//! orders.
 //!
 //! # What comes back, in full
 //!
@@ -66,6 +72,7 @@
 //! | deadline | `DeadlineExceeded` (`OutcomeUnknown` for an unmarked write) | `Unprocessed` | `OutcomeUnknown` |
 //! | an answer given back before a pause, then time is up | `DeadlineExceeded` with its `status()` | `Unprocessed` | `OutcomeUnknown` with its `status()` |
 //! | an inner middleware's own error | unchanged | unchanged | unchanged |
+//! | a last answer that its endpoint calls a failure, with `failures_are_errors` | `Unsuccessful` with the status; an unmarked request has no endpoint | `Unprocessed` | `OutcomeUnknown` |
 //! | body lost, with `reading_body` | `Error::Reqwest` | | `BodyLost` with the status, else `OutcomeUnknown` |
 //! | held back by a shared cool-down, nothing sent | `CoolingDown` | `CoolingDown` | |
 //! | wrong use of a key, or a factory that fails at once | `Misused`, nothing sent | same | same |

@@ -85,6 +85,7 @@ fn the_guide_names_every_default_with_its_value() {
         ("ATTEMPTS", defaults::ATTEMPTS.to_string()),
         ("BACKOFF", doubling(defaults::BACKOFF)),
         ("THROTTLE_BACKOFF", doubling(defaults::THROTTLE_BACKOFF)),
+        ("KEY_IN_USE_WAITS", defaults::KEY_IN_USE_WAITS.to_string()),
         ("JITTER", format!("{:?}", defaults::JITTER)),
         ("WINDOW", time(defaults::WINDOW)),
         ("LEAST_ATTEMPT", time(defaults::LEAST_ATTEMPT)),
@@ -111,6 +112,8 @@ fn the_guide_names_every_default_with_its_value() {
         ("LEAST_FRAME", defaults::LEAST_FRAME.to_string()),
         ("SCOPES", defaults::SCOPES.to_string()),
         ("ADVICE", defaults::ADVICE.to_string()),
+        ("YOUNG_BUDGET", time(defaults::YOUNG_BUDGET)),
+        ("MANY_BUDGETS", defaults::MANY_BUDGETS.to_string()),
     ];
     for (name, value) in &values {
         assert_eq!(row(DEFAULTS, &format!("| [{name}] "))[1], value, "{name}");

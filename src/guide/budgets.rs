@@ -46,6 +46,12 @@
 //!
 //! A *redirect* with `Retry-After` is the exception: see [connections](super::connections).
 //!
+//! Waits in the body or in other fields: [`waits_read_by`](crate::Endpoint::waits_read_by), with
+//! [`presets::google_retry_delay`](crate::presets::google_retry_delay) and
+//! [`presets::retry_after_in_body`](crate::presets::retry_after_in_body) (Discord, Telegram). An
+//! answer that says "too much" in its own way gets the longer backoff by
+//! [`Verdict::Overloaded`](crate::Verdict::Overloaded).
+//!
 //! Vendors have fields of their own: `retry-after-ms`, `RateLimit`, reset fields, and vetoes such
 //! as `Stripe-Should-Retry`. [`with_hints`](crate::SafeRetry::with_hints) reads them, per client or
 //! endpoint. "Do not retry" stops; "retry" protects no write. [`presets`](crate::presets) knows
