@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`safe_to_repeat`] | May this request run again? |
 //! | [`outcome_unknown`] | Nobody knows whether it happened. What do I do on Monday morning? |
+//! | [`after_a_crash`] | The process was killed in the middle of a write. How does the next one carry on? |
 //! | [`keys`] | What does an idempotency key promise, and for how long? |
 //! | [`probes`] | The server has no keys. How do I let it be asked? |
 //! | [`payments`] | How do I start with an API that moves money? |
@@ -21,6 +22,7 @@
 //! Every program on these pages is compiled, and run where it can be. Most of them talk to a server
 //! of the feature `testing`, which misbehaves as it is told.
 
+pub mod after_a_crash;
 pub mod budgets;
 pub mod compared;
 pub mod connections;

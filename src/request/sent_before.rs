@@ -15,11 +15,11 @@ use std::time::SystemTime;
 ///
 /// * Reads and idempotent writes are sent.
 /// * A keyed write is sent under its key, which has to be the one of then: keep it in the same row,
-///   or derive it. `since` counts as its first use; where the key says itself when it was
-///   [first used](crate::IdempotencyKey::first_used), the earlier of the two wins. If the server
-///   may have forgotten the key, the endpoint's probe is asked, and without one the operation ends
-///   with [`KeyExpired`](crate::Misuse::KeyExpired). A key that has to be *made* is not the key of
-///   then and protects nothing.
+///   or derive it. `since` counts as its first use; where the key says itself when it was [first
+///   used](crate::IdempotencyKey::first_used), the earlier of the two wins. If the server may have
+///   forgotten the key, the endpoint's probe is asked, and without one the operation ends with
+///   [`KeyExpired`](crate::Misuse::KeyExpired). A key that has to be *made* is not the key of then
+///   and protects nothing.
 /// * A write with a probe is asked about first. That it is *absent* counts once the endpoint's
 ///   [settling time](crate::Endpoint::settling) has passed since the start of *this* operation: the
 ///   earlier process may have sent until its end, which nobody wrote down.
@@ -63,9 +63,9 @@ pub struct SentBefore {
 impl SentBefore {
     /// The operation may have been sent at any time from `since` on.
     ///
-    /// A time in the future is that of another clock. Up to
-    /// [5 minutes](crate::policy::defaults::CREDIBLE_SKEW) ahead it counts as now; a key whose
-    /// first use lies further ahead has an age that nobody knows, and counts as forgotten.
+    /// A time in the future is that of another clock. Up to [5
+    /// minutes](crate::policy::defaults::CREDIBLE_SKEW) ahead it counts as now; a key whose first
+    /// use lies further ahead has an age that nobody knows, and counts as forgotten.
     pub const fn since(since: SystemTime) -> Self {
         Self { since }
     }
