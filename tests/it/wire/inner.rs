@@ -1,11 +1,14 @@
 //! Inner middlewares that answer, resend, sign and fail in their own ways: what the witness sees
 //! counts, and nothing that they make up proves anything.
 
+use std::time::SystemTime;
+
 use http::{Extensions, HeaderValue, StatusCode};
 use reqwest::{Request, Response};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next, Result};
 use reqwest_safe_retry::{
-    Advice, Endpoint, KeyContract, Outcome, ReportSlot, RetryErrorExt as _, RetryReport, SafeRetry, SendWitness, StatusUrl, StopReason,
+    Advice, Endpoint, IdempotencyKey, KeyContract, Outcome, ReportSlot, RetryError, RetryErrorExt as _, RetryReport, SafeRetry,
+    SendWitness, SentBefore, StatusUrl, StopReason,
     testing::{Fault, FaultServer},
 };
 
@@ -158,6 +161,13 @@ async fn a_resend_under_a_key_follows_no_redirect_to_another_origin() {
     assert_eq!(result.unwrap().status(), 307);
     assert_eq!(report.attempts().len(), 2);
     elsewhere.assert_requests(0);
+
+    // The first send may be a second copy of what an earlier process sent.
+    let server = FaultServer::start([Fault::status(307).with_header("location", elsewhere.url("/orders").as_str())]).await;
+    let order = client.post(server.url("/orders")).body("one coffee").with_extension(Endpoint::keyed_write(KeyContract::STRIPE));
+    let order = order.with_extension(IdempotencyKey::random()).with_extension(SentBefore::since(SystemTime::now()));
+    assert_eq!(bounded(order.send()).await.unwrap().status(), 307);
+    elsewhere.assert_requests(0);
 }
 
 /// A GET that says it is another method is no read.
@@ -201,6 +211,18 @@ async fn a_request_that_an_outer_middleware_sends_again_keeps_its_key() {
     assert_eq!(result.unwrap().status(), 200);
     let keys = keys(&server);
     assert!(keys.len() == 3 && keys.iter().all(|key| *key == keys[0]), "{} sends", keys.len());
+}
+
+/// What a first pass did not send, because the key that it made is not the one of then, no later
+/// pass sends either.
+#[tokio::test]
+async fn a_key_made_after_an_earlier_process_may_have_sent_it_is_relied_on_in_no_pass() {
+    let server = FaultServer::start([Fault::ok("done")]).await;
+    let client = SafeRetry::new().with_policy(QUICK).client(plain()).redirects_off().with_outside(Again).build().unwrap();
+    let order = client.post(server.url("/orders")).body("one coffee").with_extension(Endpoint::keyed_write(KeyContract::STRIPE));
+    let error = bounded(order.with_extension(SentBefore::since(SystemTime::now())).send()).await.unwrap_err();
+    assert!(matches!(error.safe_retry(), Some(RetryError::OutcomeUnknown(_))));
+    server.assert_requests(0);
 }
 
 /// A key never outlives its call in extensions that a caller uses again, not even a call that was
