@@ -11,6 +11,8 @@
 //! | [`deadlines`] | How long may an operation take, and who says so? |
 //! | [`budgets`] | How do I keep my load off a server that is down? |
 //! | [`connections`] | What happens below: connections, HTTP/2, redirects, proxies? |
+//! | [`order`] | Where does it stand among other middlewares? |
+//! | [`migrating`] | How do I move here from another library or a loop of my own? |
 //! | [`defaults`] | What are the defaults, and why each? |
 //! | [`testing`] | How do I test my own client? |
 //! | [`telemetry`] | What is logged, counted and reported? |
@@ -32,6 +34,8 @@ pub mod dependencies;
 pub mod engine;
 pub mod incident;
 pub mod keys;
+pub mod migrating;
+pub mod order;
 pub mod outcome_unknown;
 pub mod payments;
 pub mod probes;
