@@ -1,0 +1,80 @@
+//! A server's process: started in a folder of its own, ended with its test.
+
+use std::{
+    fs::{self, File},
+    io,
+    net::{Ipv4Addr, TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long a server may take to start or to end.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct Process(Child);
+
+impl Process {
+    /// Starts a program. Where it is not installed, the test fails with the name of its package.
+    pub(crate) fn start(command: &mut Command, package: &str, folder: &Path) -> Self {
+        let said = || File::create(folder.join("said")).unwrap();
+        match command.current_dir(folder).stdout(said()).stderr(said()).spawn() {
+            Ok(child) => Self(child),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => panic!("{package} is not installed, and this test needs it"),
+            Err(error) => panic!("{package}: {error}"),
+        }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, name: &str) {
+        let sent = Command::new("kill").arg(format!("-{name}")).arg(self.id().to_string()).status();
+        assert!(sent.unwrap().success(), "{name} was not sent");
+    }
+
+    fn has_ended(&mut self) -> bool {
+        matches!(self.0.try_wait(), Ok(Some(_)))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if self.has_ended() {
+            return;
+        }
+        // Asked first: what is killed leaves its workers behind.
+        self.signal("TERM");
+        let since = Instant::now();
+        while !self.has_ended() && since.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(20));
+        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// An empty folder for one test.
+pub(crate) fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// A port that nobody has just now.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+}
+
+/// Waits until somebody listens.
+pub(crate) fn until_open(port: u16) {
+    let since = Instant::now();
+    while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+        assert!(since.elapsed() < PATIENCE, "nobody listens on port {port}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
