@@ -79,8 +79,6 @@ mod contract;
 #[cfg(all(feature = "middleware", any(feature = "testing", not(doctest))))]
 pub mod guide;
 #[cfg(feature = "middleware")]
-pub mod guide;
-#[cfg(feature = "middleware")]
 mod middleware;
 #[cfg(feature = "middleware")]
 mod observe;
