@@ -51,7 +51,7 @@ impl Story {
         Self { told, method, key: None, endpoint: None, faults: faults.into() }
     }
 
-    /// How many requests arrived, and how many of the program's calls ended with a success.
+    /// How many requests arrive when the program makes its call.
     async fn sends(&self, client: &ClientWithMiddleware) -> usize {
         let server = FaultServer::start(self.faults.clone()).await;
         let mut request = client.request(self.method.clone(), server.url("/orders"));
