@@ -1,8 +1,9 @@
 //! What may be spent on resends and probes, counted once more without the crate.
 //!
 //! From the start of a run on, no more than `share · operations + reserve + refill · seconds` is
-//! granted for one origin, whoever shares the budget. The last look of an operation is free, and
-//! nobody outside knows which one it was: of each operation, the last probe is not counted.
+//! granted for one origin, whoever shares the budget. What is asked before the first send is free, and
+//! so is the last look. Nobody outside knows which one that was: of each operation, the last probe
+//! is not counted.
 
 use std::sync::{
     Mutex,
@@ -39,8 +40,9 @@ impl Purse {
     /// Counts what is sent, and says so when it is too much.
     pub(crate) fn pays(&self, kind: Kind, before: &[Kind], now: Instant) -> Option<Breach> {
         let limits = self.limits?;
-        let probe_was_not_the_last = u64::from(before.last() == Some(&Kind::Probe));
-        let is_resend = u64::from(kind == Kind::Attempt && before.contains(&Kind::Attempt));
+        let sent = before.iter().skip_while(|kind| **kind == Kind::Probe);
+        let is_resend = u64::from(kind == Kind::Attempt && sent.clone().next().is_some());
+        let probe_was_not_the_last = u64::from(sent.last() == Some(&Kind::Probe));
         let mut spent = lock(&self.spent);
         *spent += probe_was_not_the_last + is_resend;
         let allowed = self.allowed(limits, now);

@@ -1,5 +1,7 @@
 //! A server's process: started in a folder of its own, ended with its test.
 
+#![expect(clippy::disallowed_methods, reason = "real processes take real time")]
+
 use std::{
     fs::{self, File},
     io,
