@@ -1,7 +1,7 @@
 //! One connection of a `FaultServer`: takes a step of the script for each request and plays its
 //! acts.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{collections::HashMap, io, sync::Arc, time::Duration};
 
 use bytes::BytesMut;
 use tokio::{
@@ -60,8 +60,15 @@ pub(super) enum Faults {
 type Handler = Box<dyn Fn(&Recorded, usize) -> Fault + Send + Sync>;
 
 impl Faults {
-    pub(super) fn steps(steps: impl IntoIterator<Item = Fault>) -> Arc<Self> {
+    pub(super) fn steps(steps: impl IntoIterator<Item = Fault, IntoIter: Send + 'static>) -> Arc<Self> {
         Arc::new(Self::Steps(Box::new(Script::new(steps, Fault::status(200)))))
+    }
+
+    /// A script for each of these paths; what is asked for beside them is not found.
+    pub(super) fn by_path(scripts: impl IntoIterator<Item = (String, Vec<Fault>)>) -> Arc<Self> {
+        let scripts = scripts.into_iter().map(|(path, steps)| (path, Script::new(steps, Fault::status(200))));
+        let scripts: HashMap<String, Script<Fault>> = scripts.collect();
+        Self::chosen_by(move |request, _| scripts.get(request.path()).map_or_else(|| Fault::status(404), Script::take))
     }
 
     pub(super) fn chosen_by(handler: impl Fn(&Recorded, usize) -> Fault + Send + Sync + 'static) -> Arc<Self> {

@@ -74,7 +74,7 @@ impl SafeRetry {
 
 /// One step of SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators",
 /// 2014).
-fn split_mix(state: &mut u64) -> u64 {
+pub(super) fn split_mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

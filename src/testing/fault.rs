@@ -320,6 +320,22 @@ impl Fault {
     }
 }
 
+impl std::fmt::Display for Fault {
+    /// For a person who watches: the status of the answer, or what is done instead of one.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(answer) = &self.answer {
+            write!(f, "answers {}", answer.status.as_u16())?;
+            return answer
+                .headers
+                .get("retry-after")
+                .and_then(|wait| wait.to_str().ok())
+                .map_or(Ok(()), |wait| write!(f, ", retry-after {wait}"));
+        }
+        let acts: Vec<String> = self.before.iter().chain(&self.after).map(|act| format!("{act:?}")).collect();
+        f.write_str(&acts.join(", "))
+    }
+}
+
 impl std::fmt::Debug for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let status = self.answer.as_ref().map(|answer| answer.status);

@@ -1,7 +1,7 @@
 //! A server on a loopback socket that misbehaves as told.
 
 use std::{
-    fmt,
+    fmt, io,
     net::{Ipv4Addr, SocketAddr},
     sync::Arc,
 };
@@ -64,12 +64,48 @@ pub struct FaultServer {
 }
 
 impl FaultServer {
-    /// Starts a server that plays these steps. Without any step it answers 200.
+    /// Starts a server that plays these steps, which may have no end ([`Fault::bad_day`]). Without
+    /// any step it answers 200.
     ///
     /// # Panics
     /// Panics if the loopback can't be listened on.
-    pub async fn start(steps: impl IntoIterator<Item = Fault>) -> Self {
+    pub async fn start(steps: impl IntoIterator<Item = Fault, IntoIter: Send + 'static>) -> Self {
         Self::listen("http", serve_plain(Faults::steps(steps))).await
+    }
+
+    /// As [`start`](Self::start), at this port: for a client that runs in another process, and
+    /// cannot be told a free one.
+    ///
+    /// # Errors
+    /// The port can't be listened on.
+    pub async fn start_at(port: u16, steps: impl IntoIterator<Item = Fault, IntoIter: Send + 'static>) -> io::Result<Self> {
+        Self::listen_at(port, "http", serve_plain(Faults::steps(steps))).await
+    }
+
+    /// Starts a server with steps for each of these paths. Within a path the last step repeats, and
+    /// a path without any is answered 200; all other paths are answered 404.
+    ///
+    /// A fault that would have acted before the request was read acts after it.
+    ///
+    /// # Panics
+    /// Panics if the loopback can't be listened on.
+    ///
+    /// # Examples
+    /// ```
+    /// use reqwest_safe_retry::testing::{Fault, FaultServer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let server = FaultServer::by_path([
+    ///     ("/orders", vec![Fault::close_after_request(), Fault::status(409)]),
+    ///     ("/orders/status", vec![Fault::ok("shipped")]),
+    /// ]).await;
+    /// # drop(server);
+    /// # }
+    /// ```
+    pub async fn by_path(scripts: impl IntoIterator<Item = (impl Into<String>, Vec<Fault>)>) -> Self {
+        let scripts: Vec<(String, Vec<Fault>)> = scripts.into_iter().map(|(path, steps)| (path.into(), steps)).collect();
+        Self::listen("http", serve_plain(Faults::by_path(scripts))).await
     }
 
     /// Starts a server whose steps are chosen by a function of the whole request and its number
@@ -83,17 +119,24 @@ impl FaultServer {
         Self::listen("http", serve_plain(Faults::chosen_by(handler))).await
     }
 
-    /// Listens and has every connection served by `serve`.
+    /// Listens at a free port, and has every connection served by `serve`.
     pub(super) async fn listen<F>(scheme: &str, serve: impl Fn(TcpStream, usize, Arc<Shared>) -> F + Send + 'static) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
-        let bound = listener.and_then(|listener| listener.local_addr().map(|address| (listener, address)));
-        let (listener, address) = bound.unwrap_or_else(|error| panic!("the loopback can't be listened on: {error}"));
+        let listening = Self::listen_at(0, scheme, serve).await;
+        listening.unwrap_or_else(|error| panic!("the loopback can't be listened on: {error}"))
+    }
+
+    async fn listen_at<F>(port: u16, scheme: &str, serve: impl Fn(TcpStream, usize, Arc<Shared>) -> F + Send + 'static) -> io::Result<Self>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+        let address = listener.local_addr()?;
         let shared = Arc::new(Shared { base: base_url(scheme, address), ledger: Ledger::new() });
         let listening = tokio::spawn(accept(listener, Arc::clone(&shared), serve));
-        Self { shared, listening }
+        Ok(Self { shared, listening })
     }
 
     /// The URL of a path (and query) on this server.
@@ -119,6 +162,24 @@ impl FaultServer {
     #[must_use]
     pub fn requests(&self) -> Vec<Recorded> {
         self.shared.ledger.read(|seen| seen.requests.clone())
+    }
+
+    /// How many complete writes have arrived: as often may the server have acted. See
+    /// [`Recorded::is_write`].
+    #[must_use]
+    pub fn writes(&self) -> usize {
+        self.shared.ledger.read(Seen::writes)
+    }
+
+    /// How many complete writes would have been acted on although they are copies of an earlier
+    /// one, by a server that recognises the idempotency key in this header: copies without a key,
+    /// and copies under another one. 0 is what a rehearsal wants to see.
+    ///
+    /// Writes of the same method, URL and body count as copies, so give each operation of the test
+    /// a path or a body of its own.
+    #[must_use]
+    pub fn duplicates(&self, key_header: &str) -> usize {
+        self.shared.ledger.read(|seen| seen.duplicates(key_header))
     }
 
     /// How many connections it has accepted.
@@ -152,6 +213,15 @@ impl FaultServer {
         self.shared.ledger.until(format!("{count} complete requests"), move |seen| seen.complete() >= count)
     }
 
+    /// Waits until at least so many complete writes have arrived.
+    ///
+    /// # Panics
+    /// Panics after 10 s, with what was seen.
+    #[track_caller]
+    pub fn until_writes(&self, count: usize) -> impl Future<Output = ()> {
+        self.shared.ledger.until(format!("{count} complete writes"), move |seen| seen.writes() >= count)
+    }
+
     /// Waits until it has accepted at least so many connections.
     ///
     /// # Panics
@@ -180,14 +250,22 @@ impl FaultServer {
         self.shared.ledger.assert_count("requests", count, |seen| seen.requests.len());
     }
 
-    /// Asserts how many complete writes have arrived: as often may the server have acted. See
-    /// [`Recorded::is_write`].
+    /// Asserts how many complete [`writes`](Self::writes) have arrived.
     ///
     /// # Panics
     /// Panics if it is another number, with what was seen.
     #[track_caller]
     pub fn assert_writes(&self, count: usize) {
         self.shared.ledger.assert_count("complete writes", count, Seen::writes);
+    }
+
+    /// Asserts that no write would have been acted on twice; see [`duplicates`](Self::duplicates).
+    ///
+    /// # Panics
+    /// Panics if one would, with what was seen.
+    #[track_caller]
+    pub fn assert_no_duplicates(&self, key_header: &str) {
+        self.shared.ledger.assert_count("duplicates", 0, |seen| seen.duplicates(key_header));
     }
 
     /// Asserts how many connections were opened.

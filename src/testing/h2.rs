@@ -66,7 +66,7 @@ impl FaultServer {
     /// # }
     /// ```
     pub async fn start_h2(steps: impl IntoIterator<Item = H2Fault>) -> Self {
-        let script = Arc::new(Script::new(steps, H2Fault::status(200)));
+        let script = Arc::new(Script::new(steps.into_iter().collect::<Vec<_>>(), H2Fault::status(200)));
         let serve = move |socket, number, shared| {
             let script = Arc::clone(&script);
             async move { drop(serve(socket, number, shared, script).await) }

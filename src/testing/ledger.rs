@@ -1,6 +1,7 @@
 //! What a peer has seen so far, and waiting for it to see more.
 
 use std::{
+    collections::HashSet,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -42,7 +43,25 @@ impl Seen {
     }
 
     pub(super) fn writes(&self) -> usize {
-        self.requests.iter().filter(|request| request.is_complete() && request.is_write()).count()
+        self.complete_writes().count()
+    }
+
+    /// What is acted on beyond the first time: every write that carries no key, or one that did not
+    /// come with the same write before.
+    pub(super) fn duplicates(&self, key_header: &str) -> usize {
+        let mut operations = HashSet::new();
+        let mut keyed = HashSet::new();
+        let acted_on = self.complete_writes().filter(|request| {
+            let operation = (&request.method, &request.url, &request.body);
+            operations.insert(operation);
+            request.headers.get(key_header).is_none_or(|key| keyed.insert((operation, key)))
+        });
+        let acted_on = acted_on.count();
+        acted_on - operations.len()
+    }
+
+    fn complete_writes(&self) -> impl Iterator<Item = &Recorded> {
+        self.requests.iter().filter(|request| request.is_complete() && request.is_write())
     }
 }
 

@@ -10,6 +10,45 @@
 //!   `testing-tls`.
 //! * [`Draws`] takes chance out of a test.
 //!
+//! # A bad day, rehearsed
+//!
+//! Retries are rehearsed before they are needed: let the server answer 429 and 503, let it fall
+//! silent before the body of the request and after it, let it close connections, and then count
+//! how often it would have acted twice. [`Fault::bad_day`] is that day, and
+//! [`FaultServer::duplicates`] the count.
+//!
+//! ```
+//! use reqwest_safe_retry::testing::{Fault, FaultServer};
+//! use reqwest_safe_retry::{Endpoint, KeyContract, RetryError, SafeRetry};
+//! use std::time::Duration;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = FaultServer::start(Fault::bad_day(7)).await;
+//! let retry = SafeRetry::new().with_attempt_limit(Duration::from_millis(200)).with_deadline(Duration::from_secs(5));
+//! let client = retry.client(reqwest::Client::builder().no_proxy()).redirects_off().build()?;
+//!
+//! for order in 1..=10 {
+//!     let request = client.post(server.url("/orders")).body(format!("order {order}"));
+//!     match request.with_extension(Endpoint::keyed_write(KeyContract::STRIPE)).send().await {
+//!         Ok(answer) => println!("{order}: {}", answer.status()),
+//!         Err(error) if matches!(RetryError::find(&error), Some(RetryError::OutcomeUnknown(_))) => {
+//!             println!("{order}: nobody knows, and the caller was told");
+//!         }
+//!         Err(error) => println!("{order}: {error}"),
+//!     }
+//! }
+//! println!("{} POSTs for 10 orders", server.writes());
+//! server.assert_no_duplicates("idempotency-key");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `cargo run --example misbehave --features testing -- --port 8080` has the same day for curl and
+//! for clients in other languages.
+//!
+//! # What not to mix
+//!
 //! A paused clock and a real socket never belong in one test: tokio moves a paused clock whenever
 //! all tasks wait, and a task that waits for a socket counts as waiting, so every timeout fires at
 //! once.
@@ -18,6 +57,7 @@
 //! what was seen. What a peer received is printed without headers' values, paths and bodies; ask
 //! [`Recorded`] for those.
 
+mod bad_day;
 mod connection;
 mod draws;
 mod fault;

@@ -67,7 +67,7 @@ impl Scripted {
     /// Plays these steps; the last one repeats. Without any step it answers 200.
     #[must_use]
     pub fn new(steps: impl IntoIterator<Item = Step>) -> Self {
-        let script = Script::new(steps, Step::status(200));
+        let script = Script::new(steps.into_iter().collect::<Vec<_>>(), Step::status(200));
         Self(Arc::new(State { script, ledger: Ledger::new(), ends: Mutex::default() }))
     }
 
@@ -223,6 +223,6 @@ fn recorded(request: &Request) -> Recorded {
 
 impl fmt::Debug for Scripted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scripted").field("script", &self.0.script).field("ledger", &self.0.ledger).finish()
+        f.debug_struct("Scripted").field("ledger", &self.0.ledger).finish_non_exhaustive()
     }
 }

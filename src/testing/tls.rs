@@ -125,7 +125,7 @@ impl FaultServer {
     ///
     /// # Panics
     /// Panics if the loopback can't be listened on.
-    pub async fn start_tls(tls: &Tls, steps: impl IntoIterator<Item = Fault>) -> Self {
+    pub async fn start_tls(tls: &Tls, steps: impl IntoIterator<Item = Fault, IntoIter: Send + 'static>) -> Self {
         let faults = Faults::steps(steps);
         let handshakes = Arc::new(Script::new(tls.handshakes.clone(), Handshake::Complete));
         let acceptor = TlsAcceptor::from(Arc::clone(&tls.config));

@@ -371,6 +371,116 @@ async fn an_assertion_says_what_was_seen_and_prints_no_secret() {
     assert!(!format!("{complaint} {server:?}").contains("secret"), "{complaint}");
 }
 
+#[tokio::test]
+async fn each_path_has_steps_of_its_own_and_others_are_not_found() {
+    let server = FaultServer::by_path([("/orders", vec![Fault::close_after_request(), Fault::status(409)]), ("/menu", vec![])]).await;
+    let client = client();
+    let ask = async |path| client.post(server.url(path)).send().await;
+    assert_eq!(ask("/menu?day=1").await.unwrap().status(), 200);
+    assert!(was_closed_early(&ask("/orders").await.unwrap_err()));
+    assert_eq!(ask("/menu").await.unwrap().status(), 200);
+    assert_eq!(ask("/orders").await.unwrap().status(), 409);
+    assert_eq!(ask("/orders").await.unwrap().status(), 409);
+    assert_eq!(ask("/orders/").await.unwrap().status(), 404);
+}
+
+#[tokio::test]
+async fn a_server_listens_at_the_port_it_was_given_or_says_that_it_cannot() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let server = FaultServer::start_at(port, [Fault::ok("done")]).await.unwrap();
+    assert_eq!(server.address().port(), port);
+    assert_eq!(post(&client(), &server).await.unwrap().text().await.unwrap(), "done");
+    let taken = FaultServer::start_at(port, []).await.unwrap_err();
+    assert_eq!(taken.kind(), std::io::ErrorKind::AddrInUse);
+}
+
+#[tokio::test]
+async fn copies_count_as_duplicates_unless_their_key_tells() {
+    let server = FaultServer::start([]).await;
+    let client = client();
+    let order = async |path: &str, body: &'static str, key: Option<&str>| {
+        let request = client.post(server.url(path)).body(body);
+        let request = if let Some(key) = key { request.header("idempotency-key", key) } else { request };
+        request.send().await.unwrap();
+        server.duplicates("idempotency-key")
+    };
+    assert_eq!(order("/orders", "coffee", Some("1")).await, 0);
+    assert_eq!(order("/orders", "coffee", Some("1")).await, 0, "the key tells that it is a copy");
+    assert_eq!(order("/orders", "coffee", Some("2")).await, 1, "a new key is a new operation to the server");
+    assert_eq!(order("/orders", "coffee", None).await, 2, "without a key it is one, too");
+    assert_eq!(order("/orders", "tea", Some("1")).await, 2, "another body is another operation");
+    assert_eq!(order("/refunds", "coffee", None).await, 2, "as is another path");
+    client.get(server.url("/orders")).send().await.unwrap();
+    client.get(server.url("/orders")).send().await.unwrap();
+    assert_eq!((server.duplicates("idempotency-key"), server.writes()), (2, 6), "reads are no writes");
+    assert_eq!(server.duplicates("x-other-key"), 3, "only the header that was asked about holds keys");
+    server.assert_writes(6);
+}
+
+#[tokio::test]
+async fn a_write_that_did_not_arrive_whole_is_no_duplicate() {
+    let server = FaultServer::start([Fault::close_mid_request(1), Fault::ok("done")]).await;
+    let client = client();
+    let body = vec![b'x'; 1 << 20];
+    client.post(server.url("/")).body(body.clone()).send().await.unwrap_err();
+    client.post(server.url("/")).body(body).send().await.unwrap();
+    server.until_writes(1).await;
+    server.assert_no_duplicates("idempotency-key");
+}
+
+#[tokio::test]
+async fn a_complaint_about_duplicates_prints_no_secret() {
+    let server = FaultServer::start([]).await;
+    for _ in 0..2 {
+        client().post(server.url("/secret")).header("idempotency-key", "secret").body("secret").send().await.unwrap();
+        client().post(server.url("/secret")).body("secret").send().await.unwrap();
+    }
+    let complain = std::panic::AssertUnwindSafe(|| server.assert_no_duplicates("idempotency-key"));
+    let complaint = std::panic::catch_unwind(complain).unwrap_err();
+    let complaint = complaint.downcast_ref::<String>().unwrap();
+    assert!(complaint.contains("expected 0 duplicates, saw 2") && !complaint.contains("secret"), "{complaint}");
+}
+
+// ===== a bad day =====
+
+#[test]
+fn a_bad_day_is_the_same_for_the_same_seed_and_holds_all_that_was_promised() {
+    let day = |seed| Fault::bad_day(seed).take(300).map(|fault| fault.to_string()).collect::<Vec<_>>();
+    assert_eq!(day(7), day(7));
+    assert_ne!(day(7), day(8));
+    let promised = [
+        "answers 200",
+        "answers 429, retry-after 1",
+        "answers 503, retry-after 1",
+        "ReadHead, Hang",
+        "ReadRequest, Hang",
+        "AwaitFirstByte, Close",
+        "ReadRequest, Close",
+    ];
+    let day = day(7);
+    for fault in promised {
+        assert!(day.iter().filter(|met| *met == fault).count() >= 15, "{fault}");
+    }
+    assert!(day.iter().all(|met| promised.contains(&met.as_str())));
+    assert!(day.iter().filter(|met| *met == "answers 200").count() >= 100);
+}
+
+#[tokio::test]
+async fn a_bad_day_has_no_end_and_its_steps_are_taken_one_by_one() {
+    let asked = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = std::sync::Arc::clone(&asked);
+    let day = Fault::bad_day(1).map(|_| Fault::ok("done")).inspect(move |_| {
+        counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    });
+    let server = FaultServer::start(day).await;
+    for _ in 0..3 {
+        post(&client(), &server).await.unwrap();
+    }
+    server.assert_requests(3);
+    // One more may have been looked at, in case it acts on accept.
+    assert!(asked.load(std::sync::atomic::Ordering::Relaxed) <= 4);
+}
+
 // ===== as an HTTP/1 proxy =====
 
 fn proxied(server: &FaultServer) -> Client {
