@@ -106,7 +106,8 @@ fn client(scenario: &str, answer: StatusCode) -> ClientWithMiddleware {
     let builder = ClientBuilder::new(reqwest::Client::new());
     let safe = || {
         let backoff = Backoff::doubling(HOUR, HOUR);
-        let policy = RetryPolicy::DEFAULT.with_attempts(ATTEMPTS).with_backoff(backoff).with_throttle_backoff(backoff).with_window(24 * HOUR);
+        let policy =
+            RetryPolicy::DEFAULT.with_attempts(ATTEMPTS).with_backoff(backoff).with_throttle_backoff(backoff).with_window(24 * HOUR);
         match answer {
             StatusCode::OK => SafeRetry::new(),
             _ => SafeRetry::new().with_policy(policy).with_budget(RetryBudget::new(BudgetLimits::UNLIMITED)),
@@ -295,7 +296,8 @@ fn check() -> ExitCode {
 
 fn write() {
     let lines: String = shares(&counted()).iter().map(|(name, share)| format!("{name}: {share}\n")).collect();
-    fs::write(COMMITTED, format!("# Instructions of a request that goes well, in thousandths of what one clone of it costs.\n{lines}")).unwrap();
+    fs::write(COMMITTED, format!("# Instructions of a request that goes well, in thousandths of what one clone of it costs.\n{lines}"))
+        .unwrap();
 }
 
 fn tables() {
