@@ -69,7 +69,7 @@ pub(crate) async fn send(
     let limit = Limit { until, is: if until == deadline { TimeLimit::Deadline } else { TimeLimit::Attempt } };
 
     let promised = plan.key.as_ref().and_then(|key| key.written(outgoing.headers()));
-    let slot = SendSlot::new(plan.watch()).promising(promised).redirected(redirects);
+    let slot = SendSlot::new(plan.watch()).promising(promised).redirected(redirects).looking_only(plan.is_left_alone());
     let mut own = extensions.clone();
     own.insert(slot.clone());
     let sent = outgoing.send(next, &mut own);

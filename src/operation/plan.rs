@@ -108,11 +108,15 @@ impl<'a> Plan<'a> {
     }
 
     /// The plan of a request that is left alone although it carries something of ours: it goes out
-    /// once, unbounded, and a [`ReportSlot`] is told about it.
+    /// once, unbounded, and a [`ReportSlot`] is told about it, unless a `SafeRetry` further in tells
+    /// more.
     ///
     /// # Errors
     /// The request carries a key, and no contract says that the server honours one.
     pub(crate) fn hands_off(settings: &'a Settings, request: &mut Request, extensions: &Extensions) -> Result<Self, Misuse> {
+        let slot: Option<ReportSlot> = extensions.get().cloned();
+        // What another operation left in it is not taken for what comes from further in.
+        drop(slot.as_ref().and_then(ReportSlot::take));
         Ok(Self {
             policy: settings.policy.with_attempts(1),
             effect: Effect::NeverResend,
@@ -121,7 +125,7 @@ impl<'a> Plan<'a> {
             deadline_covers: DeadlineCovers::Head,
             attempt_limit: None,
             account: None,
-            slot: extensions.get().cloned(),
+            slot,
             hints: settings.hints,
             cooldown: None,
             headers: None,

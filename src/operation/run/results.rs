@@ -189,9 +189,7 @@ impl Run<'_> {
     fn hand_back(self, extensions: Extensions, mut response: Response, report: Option<RetryReport>, shown: Shown) -> Result<Response> {
         *self.extensions = extensions;
         if let Some(report) = report {
-            if let Some(slot) = &self.plan.slot {
-                slot.fill(report.clone());
-            }
+            self.fill(&report);
             if shown == Shown::Everywhere {
                 response.extensions_mut().insert(report);
             }
@@ -209,8 +207,10 @@ impl Run<'_> {
     }
 
     pub(super) fn fill(&self, report: &RetryReport) {
-        if let Some(slot) = &self.plan.slot {
-            slot.fill(report.clone());
+        match &self.plan.slot {
+            Some(slot) if self.plan.is_left_alone() => slot.fill_if_empty(report.clone()),
+            Some(slot) => slot.fill(report.clone()),
+            None => {}
         }
     }
 

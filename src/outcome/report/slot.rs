@@ -45,4 +45,9 @@ impl ReportSlot {
     pub(crate) fn fill(&self, report: RetryReport) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
     }
+
+    /// Fills the slot unless a `SafeRetry` further in has done so.
+    pub(crate) fn fill_if_empty(&self, report: RetryReport) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(report);
+    }
 }

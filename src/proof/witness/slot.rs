@@ -27,6 +27,8 @@ pub(crate) struct SendSlot {
     /// The key that each send has to carry.
     promised: Option<(HeaderName, HeaderValue)>,
     redirects: Redirects,
+    /// Of a request that is left alone: a `SafeRetry` further in does its work all the same.
+    looks_only: bool,
     sends: Arc<Mutex<Vec<Send>>>,
 }
 
@@ -86,7 +88,7 @@ pub(super) enum Hop {
 
 /// Whether these extensions belong to an attempt of a `SafeRetry` further out.
 pub(crate) fn is_inside(extensions: &Extensions) -> bool {
-    extensions.get::<SendSlot>().is_some()
+    extensions.get::<SendSlot>().is_some_and(|slot| !slot.looks_only)
 }
 
 /// Fresh extensions for a question of our own: no inner `SafeRetry` shall resend it, and no
@@ -99,12 +101,17 @@ pub(crate) fn inside() -> Extensions {
 
 impl SendSlot {
     pub(crate) fn new(watch: Watch) -> Self {
-        Self { watch, promised: None, redirects: Redirects::Anywhere, sends: Arc::default() }
+        Self { watch, promised: None, redirects: Redirects::Anywhere, looks_only: false, sends: Arc::default() }
     }
 
     /// Has every send compared with the key it was promised to carry.
     pub(crate) fn promising(self, promised: Option<(HeaderName, HeaderValue)>) -> Self {
         Self { promised, ..self }
+    }
+
+    /// Whether a `SafeRetry` further in is free to do its work.
+    pub(crate) fn looking_only(self, looks_only: bool) -> Self {
+        Self { looks_only, ..self }
     }
 
     /// Keeps redirects within bounds.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use reqwest_middleware::{ClientWithMiddleware, Extension, RequestBuilder};
 use reqwest_safe_retry::{
-    BudgetLimits, Deadline, Endpoint, EndpointCatalog, IdempotencyKey, KeyContract, Misuse, Outcome, ReportSlot, RetryBudget, RetryError,
-    RetryErrorExt as _, RetryPolicy, RetryReport, Row, SafeRetry, SendWitness, StopReason, Unmarked,
+    BudgetLimits, CorrelationId, Deadline, Endpoint, EndpointCatalog, IdempotencyKey, KeyContract, Misuse, Outcome, ReportSlot,
+    RetryBudget, RetryError, RetryErrorExt as _, RetryPolicy, RetryReport, Row, SafeRetry, SendWitness, StopReason, Unmarked,
     testing::{Scripted, Step},
 };
 use tokio::time::{Instant, sleep};
@@ -271,6 +271,30 @@ async fn what_is_left_alone_is_left_to_others() {
     let client = reqwest_middleware::ClientBuilder::new(reqwest::Client::new()).with(outer).with(steady()).with(peer.clone()).build();
     assert_eq!(client.get(URL).send().await.unwrap().status(), 200);
     peer.assert_sends(2);
+}
+
+/// Looking at it changes nothing: the plugin further in does its work and tells about it.
+#[tokio::test(start_paused = true)]
+async fn what_is_left_alone_and_looked_at_is_left_to_others_as_well() {
+    let outer = || steady().with_unmarked(Unmarked::Untouched);
+    let peer = Scripted::new([Step::status(503), Step::ok("done"), Step::status(503), Step::ok("done"), Step::ok("done")]);
+    let client = builder().with(outer()).with(outer()).with(steady()).with(peer.clone()).build();
+    let slot = ReportSlot::new();
+
+    assert_eq!(client.get(URL).with_extension(slot.clone()).send().await.unwrap().status(), 200);
+    peer.assert_sends(2);
+    let report = slot.take().unwrap();
+    assert_eq!((report.attempts().len(), report.stop()), (2, StopReason::AnswerIsFinal));
+
+    let correlation = CorrelationId::new("job-7").unwrap();
+    assert_eq!(client.get(URL).with_extension(correlation).send().await.unwrap().status(), 200);
+    peer.assert_sends(4);
+
+    // A slot that still holds the report of another operation is no witness of this one.
+    let _ = client.get(URL).with_extension(slot.clone()).send().await.unwrap();
+    let alone = builder().with(outer()).with(Scripted::answering(503)).build();
+    let _ = alone.get(URL).with_extension(slot.clone()).send().await.unwrap();
+    assert_eq!(slot.take().unwrap().stop(), StopReason::Disabled);
 }
 
 #[tokio::test(start_paused = true)]
