@@ -10,7 +10,7 @@ use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Reques
 
 use crate::{
     middleware::SafeRetry,
-    proof::witness::{SendWitness, counting},
+    proof::witness::{SendWitness, Strays, counting},
     request::call::OneCall,
 };
 
@@ -105,6 +105,10 @@ impl SafeClientBuilder {
 
     /// Adds a middleware after the plugin: it runs once per attempt, and its own errors are not
     /// resent. The place of signers.
+    ///
+    /// It has to send with `next`: an attempt that was cut and of which nothing came to the wire
+    /// that way counts as not sent. One that sends with a client of its own as well, such as a
+    /// failover, belongs into an existing client.
     pub fn with(mut self, middleware: impl Middleware) -> Self {
         self.inside.push(Arc::new(middleware));
         self
@@ -121,13 +125,15 @@ impl SafeClientBuilder {
     /// # Errors
     /// Those of [`reqwest::ClientBuilder::build`].
     pub fn build(self) -> reqwest::Result<ClientWithMiddleware> {
+        let strays = Strays::default();
+        let retry = self.retry.with(|settings| settings.strays = Some(strays.clone()));
         let (policy, witness) = match self.redirects {
-            Redirects::Off => (redirect::Policy::none(), SendWitness::of_one_send()),
-            Redirects::Counted(policy) => (counting(policy), SendWitness::counted()),
+            Redirects::Off => (redirect::Policy::none(), SendWitness::of_one_send(strays)),
+            Redirects::Counted(policy) => (counting(policy), SendWitness::counted(strays)),
         };
         let client = self.builder.retry(reqwest::retry::never()).redirect(policy).referer(false).build()?;
         let outside = self.outside.into_iter().fold(ClientBuilder::new(client).with(OneCall), ClientBuilder::with_arc);
-        let inside = self.inside.into_iter().fold(outside.with(self.retry), ClientBuilder::with_arc);
+        let inside = self.inside.into_iter().fold(outside.with(retry), ClientBuilder::with_arc);
         Ok(self.inits.into_iter().fold(inside.with(witness), ClientBuilder::with_arc_init).build())
     }
 }

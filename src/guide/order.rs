@@ -53,8 +53,10 @@
 //! [`ReportSlot`](crate::ReportSlot) still tells all of it. Writes keep their answer and error.
 //!
 //! **A rate limit inside takes time of the attempt.** If the deadline ends the wait for a permit,
-//! a write is *unknown*: what happens above the witness is unseen. Give the deadline more time
-//! than the limiter needs.
+//! nothing was sent, and on the paved road the error says so. An existing client cannot know that
+//! a witness stands in every way to the wire: there a write is *unknown*. So on the paved road an
+//! inner middleware has to send with `next`. One that also sends with a client of its own, such as
+//! a failover, belongs into an existing client.
 //!
 //! **An auth refresh outside of an existing client is two operations**, and the second one makes a
 //! key of its own. Use the paved road ([`SafeRetry::client`](crate::SafeRetry::client)), or put an

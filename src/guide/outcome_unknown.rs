@@ -95,8 +95,9 @@
 //!
 //! Print `{error}`, never `{error:?}`: so a `main` that returns such an error prints too much, and
 //! with `RUST_BACKTRACE=1` a backtrace, which reqwest-middleware takes for each error; with
-//! `RUST_LIB_BACKTRACE=0` it takes none. The errors of this crate print no URL, header, key or body.
-//! A plain reqwest error, which unmarked requests and reads get, prints its URL with the query.
+//! `RUST_LIB_BACKTRACE=0` it takes none. The errors of this crate print no URL, header, key or
+//! body. A plain reqwest error, which unmarked requests and reads get, prints its URL with the
+//! query.
 //! Take it off first:
 //!
 //! ```

@@ -19,7 +19,7 @@ use crate::{
     policy::{AnswerFacts, Evidence, RetryPolicy, Signal, TooEarly},
     proof::cause::{Cause, TimeLimit},
     proof::errors,
-    proof::witness::{Head, KeyKept, Redirects, SendSlot},
+    proof::witness::{Head, KeyKept, Redirects, SendSlot, Strays},
     request::deadline::Deadline,
     response::body::{self, Loss, Read, Whole},
     response::url::has_url,
@@ -69,6 +69,7 @@ pub(crate) async fn send(
     let limit = Limit { until, is: if until == deadline { TimeLimit::Deadline } else { TimeLimit::Attempt } };
 
     let promised = plan.key.as_ref().and_then(|key| key.written(outgoing.headers()));
+    let strays = plan.strays.map(Strays::count);
     let slot = SendSlot::new(plan.watch()).promising(promised).redirected(redirects).looking_only(plan.is_left_alone());
     let mut own = extensions.clone();
     own.insert(slot.clone());
@@ -100,6 +101,10 @@ pub(crate) async fn send(
     match result {
         Ok(Ok(response)) => attempt.answered(plan, response, limit, &slot, earlier).await,
         Ok(Err(error)) => attempt.failed(plan, error, &slot, earlier),
+        // proof: every send of this client is witnessed, and none was.
+        Err(_) if slot.count() == 0 && strays.is_some() && strays == plan.strays.map(Strays::count) => {
+            attempt.facts.evidence = Evidence::Unprocessed;
+        }
         Err(_) => attempt.facts.evidence = unanswered(&slot),
     }
     attempt.facts.key_kept = slot.key_kept();

@@ -23,7 +23,7 @@ use crate::{
     outcome::error::Misuse,
     outcome::report::ReportSlot,
     policy::{Draw, Effect, RetryPolicy, defaults},
-    proof::witness::Watch,
+    proof::witness::{Strays, Watch},
     request::attempt_headers::AttemptHeaders,
     request::call::Call,
     request::correlation::CorrelationId,
@@ -56,6 +56,8 @@ pub(crate) struct Plan<'a> {
     /// Sent and logged alike on every attempt.
     pub(crate) correlation: Option<CorrelationId>,
     pub(crate) chance: &'a Chance,
+    /// Of a client whose every send is witnessed.
+    pub(crate) strays: Option<&'a Strays>,
     /// What was noticed about the limits.
     pub(crate) advice: Option<Advice>,
 }
@@ -100,6 +102,7 @@ impl<'a> Plan<'a> {
             cooldown: settings.cooldown.as_ref().map(|cooldown| cooldown.place(request)),
             headers: settings.attempt_headers.as_deref(),
             chance: &settings.chance,
+            strays: settings.strays.as_ref(),
             was_sent_before: sent_before.is_some() || key.as_ref().is_some_and(OperationKey::was_used_before),
             correlation,
             key,
@@ -108,8 +111,8 @@ impl<'a> Plan<'a> {
     }
 
     /// The plan of a request that is left alone although it carries something of ours: it goes out
-    /// once, unbounded, and a [`ReportSlot`] is told about it, unless a `SafeRetry` further in tells
-    /// more.
+    /// once, unbounded, and a [`ReportSlot`] is told about it, unless a `SafeRetry` further in
+    /// tells more.
     ///
     /// # Errors
     /// The request carries a key, and no contract says that the server honours one.
@@ -130,6 +133,7 @@ impl<'a> Plan<'a> {
             cooldown: None,
             headers: None,
             chance: &settings.chance,
+            strays: settings.strays.as_ref(),
             correlation: correlation(request, extensions),
             key: OperationKey::settle(request, None, extensions.get(), None)?,
             was_sent_before: false,

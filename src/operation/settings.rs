@@ -9,6 +9,7 @@ use crate::{
     observe::Telemetry,
     operation::chance::Chance,
     policy::{BudgetLimits, RetryPolicy},
+    proof::witness::Strays,
     request::attempt_headers::AttemptHeaders,
     shared::budget::RetryBudget,
     shared::cooldown::Cooldown,
@@ -29,6 +30,8 @@ pub(crate) struct Settings {
     pub(crate) telemetry: Telemetry,
     pub(crate) reuse_guard: Arc<ReuseGuard>,
     pub(crate) chance: Chance,
+    /// Of a client whose every send is witnessed.
+    pub(crate) strays: Option<Strays>,
 }
 
 impl Default for Settings {
@@ -46,6 +49,7 @@ impl Default for Settings {
             telemetry: Telemetry::default(),
             reuse_guard: Arc::new(ReuseGuard::new()),
             chance: Chance::default(),
+            strays: None,
         }
     }
 }

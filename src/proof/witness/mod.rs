@@ -8,6 +8,7 @@
 
 mod claim;
 mod slot;
+mod strays;
 #[cfg(test)]
 mod tests;
 mod tracked;
@@ -29,6 +30,7 @@ use slot::{Hop, Sent};
 use tracked::Tracked;
 
 pub(crate) use slot::{Head, KeyKept, Redirects, SendSlot, Watch, inside, is_inside};
+pub(crate) use strays::Strays;
 
 use crate::{
     policy::Evidence,
@@ -59,6 +61,8 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct SendWitness {
     client: Client,
+    /// Where a `SafeRetry` relies on its standing here.
+    strays: Option<Strays>,
 }
 
 /// What the client below does on its own.
@@ -124,32 +128,32 @@ impl SendWitness {
     /// `reqwest::retry::never()` to leave that to this crate, where it is counted.
     #[must_use]
     pub fn redirects_off() -> Self {
-        Self { client: Client::RedirectsOff }
+        Self { client: Client::RedirectsOff, strays: None }
     }
 
     /// For a client with reqwest's default redirect policy, which follows up to ten: proves that a
     /// request with an empty body was not sent.
     #[must_use]
     pub fn default_redirects() -> Self {
-        Self { client: Client::Unseen }
+        Self { client: Client::Unseen, strays: None }
     }
 
     /// For a client with any other redirect policy: proves that a request with an empty body was
     /// not sent.
     #[must_use]
     pub fn custom_redirects() -> Self {
-        Self { client: Client::Unseen }
+        Self { client: Client::Unseen, strays: None }
     }
 
     /// For a client without redirects and with `reqwest::retry::never()`.
-    pub(crate) fn of_one_send() -> Self {
-        Self { client: Client::SendsOnce }
+    pub(crate) fn of_one_send(strays: Strays) -> Self {
+        Self { client: Client::SendsOnce, strays: Some(strays) }
     }
 
     /// For a client whose redirect policy was made by [`counting`], and with
     /// `reqwest::retry::never()`.
-    pub(crate) fn counted() -> Self {
-        Self { client: Client::Counted }
+    pub(crate) fn counted(strays: Strays) -> Self {
+        Self { client: Client::Counted, strays: Some(strays) }
     }
 
     /// Wraps the body where the slot asks for it and the caller cannot tell: reqwest does not
@@ -187,6 +191,9 @@ impl SendWitness {
 impl Middleware for SendWitness {
     async fn handle(&self, mut request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
         let Some(slot) = extensions.get::<SendSlot>().cloned() else {
+            if let Some(strays) = &self.strays {
+                strays.one_passes();
+            }
             return next.run(request, extensions).await;
         };
         let buildable = matches!(request.url().scheme(), "http" | "https");

@@ -329,3 +329,62 @@ async fn no_error_of_ours_prints_what_a_server_wrote() {
     assert!(!printed.contains("SECRET"), "{printed}");
     assert!(printed.contains("GOAWAY"), "{printed}");
 }
+
+fn waits<'a>(request: Request, extensions: &'a mut Extensions, next: Next<'a>) -> Sent<'a> {
+    Box::pin(async move {
+        std::future::pending::<()>().await;
+        next.run(request, extensions).await
+    })
+}
+
+fn hides<'a>(request: Request, _: &'a mut Extensions, next: Next<'a>) -> Sent<'a> {
+    Box::pin(async move { next.run(request, &mut Extensions::new()).await })
+}
+
+/// A deadline that ends the wait for a permit ends a write that was never sent, and the paved road
+/// knows it. Where a send can have passed unwitnessed, nobody knows.
+#[tokio::test]
+async fn what_never_reached_the_witness_of_the_paved_road_was_not_sent() {
+    let soon = || SafeRetry::new().with_policy(QUICK).with_deadline(std::time::Duration::from_millis(200));
+    let existing =
+        |inner| ClientBuilder::new(plain().build().unwrap()).with(soon()).with(Inner(inner)).with(SendWitness::default_redirects()).build();
+    let paved = |inner| soon().client(plain()).with(Inner(inner)).build().unwrap();
+    for (client, outcome, received) in [
+        (paved(waits), Outcome::Unprocessed, 0),
+        (existing(waits), Outcome::Unknown, 0),
+        (paved(hides), Outcome::Unknown, 1),
+        (existing(hides), Outcome::Unknown, 1),
+    ] {
+        let server = FaultServer::start([Fault::hang()]).await;
+        let (result, report) = post(&client, &server, Some(Endpoint::unprotected_write())).await;
+        assert_eq!(report.outcome(), outcome);
+        let unknown = matches!(RetryError::find(&result.unwrap_err()).unwrap(), RetryError::OutcomeUnknown(_));
+        assert_eq!(unknown, outcome == Outcome::Unknown);
+        assert_eq!(server.requests().len(), received);
+    }
+}
+
+/// An attempt limit that ends it lets another attempt begin.
+#[tokio::test]
+async fn an_attempt_that_was_never_sent_is_followed_by_one_that_is() {
+    let server = FaultServer::start([Fault::ok("done")]).await;
+    let retry = SafeRetry::new().with_policy(QUICK).with_attempt_limit(std::time::Duration::from_millis(100));
+    let client = retry.client(plain()).with(WaitsOnce::default()).build().unwrap();
+    let (result, report) = post(&client, &server, Some(Endpoint::unprotected_write())).await;
+    assert_eq!(result.unwrap().status(), StatusCode::OK);
+    assert_eq!(report.attempts().len(), 2);
+    server.assert_requests(1);
+}
+
+#[derive(Default)]
+struct WaitsOnce(std::sync::atomic::AtomicBool);
+
+#[async_trait::async_trait]
+impl Middleware for WaitsOnce {
+    async fn handle(&self, request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
+        if !self.0.swap(true, std::sync::atomic::Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+        next.run(request, extensions).await
+    }
+}

@@ -1,0 +1,24 @@
+//! Sends that passed the witness of a client without a slot, so that nobody knows whose they were.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+/// How many sends the witness of one client let pass unwitnessed. Its `SafeRetry` shares it and so
+/// knows that a witness stands in every way to the wire.
+///
+/// An inner middleware can take the slot off, by handing on extensions of its own. While none
+/// passes, an attempt whose slot saw no send has sent nothing.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Strays(Arc<AtomicU64>);
+
+impl Strays {
+    pub(crate) fn count(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn one_passes(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
