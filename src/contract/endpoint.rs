@@ -66,6 +66,8 @@ struct Terms {
     attempt_limit: Option<Duration>,
     most_body: Option<usize>,
     trusted_refusals: RetryStatuses,
+    /// After these the request is made anew by who signs it, and sent again, once.
+    refreshed_after: RetryStatuses,
     classifier: Option<Arc<Classifier>>,
     wait_reader: Option<Arc<WaitReader>>,
     failures: Failures,
@@ -223,10 +225,34 @@ impl Endpoint {
     /// No status but 425 says so by itself: 429 and 503 may come after the effect. Either counts
     /// only from the place the write was sent to, so it takes a client whose redirects are off or
     /// counted: the paved one, or
-    /// [`SendWitness::redirects_off`](crate::SendWitness::redirects_off). An answer that an inner
-    /// middleware made by hand, without a witness behind it, is taken at its word.
+    /// [`SendWitness::redirects_off`](crate::SendWitness::redirects_off). An answer that no witness
+    /// saw, such as one that an inner middleware made by hand, proves nothing.
+    ///
+    /// It does not say that sending again can help: that is for the policy's statuses, a
+    /// [classifier](Self::classified_by), or [`refreshed_after`](Self::refreshed_after).
     pub fn trusting_refusal(self, status: StatusCode) -> Self {
         self.with(|terms| terms.trusted_refusals = terms.trusted_refusals.with(status))
+    }
+
+    /// Sends again, once, after this status: whoever signs the request, further in, has seen it and
+    /// signs the next attempt with a fresh token. It [trusts](Self::trusting_refusal) the status to
+    /// mean *not applied*, so this holds for every write. A second such answer is final.
+    ///
+    /// A [classifier](Self::classified_by) that has a verdict on the answer overrules it.
+    ///
+    /// # Default
+    /// No status: a 401 is final.
+    ///
+    /// # Examples
+    /// ```
+    /// use http::StatusCode;
+    /// use reqwest_safe_retry::Endpoint;
+    ///
+    /// let order = Endpoint::unprotected_write().refreshed_after(StatusCode::UNAUTHORIZED);
+    /// ```
+    /// The example `auth_refresh` shows the signer.
+    pub fn refreshed_after(self, status: StatusCode) -> Self {
+        self.trusting_refusal(status).with(|terms| terms.refreshed_after = terms.refreshed_after.with(status))
     }
 
     /// Reads answers in the endpoint's own way. `None` leaves the answer to the policy's statuses.
@@ -292,6 +318,7 @@ impl Endpoint {
             attempt_limit: None,
             most_body: None,
             trusted_refusals: RetryStatuses::NONE,
+            refreshed_after: RetryStatuses::NONE,
             classifier: None,
             wait_reader: None,
             failures: Failures::Answers,
@@ -380,8 +407,15 @@ impl Endpoint {
         self.0.hints
     }
 
-    pub(crate) fn classify(&self, answer: &Answer<'_>) -> Option<Verdict> {
-        self.0.classifier.as_ref().and_then(|classify| classify(answer))
+    pub(crate) fn classify(&self, answer: &Answer<'_>, refreshed: bool) -> Option<Verdict> {
+        let own = self.0.classifier.as_ref().and_then(|classify| classify(answer));
+        let once = || if refreshed { Verdict::Final } else { Verdict::Resendable };
+        own.or_else(|| self.refreshes_after(answer.status()).then(once))
+    }
+
+    /// Whether after this status the request is signed anew and sent again.
+    pub(crate) fn refreshes_after(&self, status: StatusCode) -> bool {
+        self.0.refreshed_after.contains(status)
     }
 
     pub(crate) fn wait(&self, answer: &Answer<'_>) -> Option<Duration> {

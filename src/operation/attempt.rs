@@ -118,14 +118,17 @@ pub(crate) struct Earlier {
     pub(crate) too_early: TooEarly,
     /// The status of the attempt before, if it was answered.
     pub(crate) status: Option<StatusCode>,
+    /// Whether the request was signed anew for one of them.
+    pub(crate) refreshed: bool,
 }
 
 impl Earlier {
-    pub(crate) const NONE: Self = Self { too_early: TooEarly::Unheard, status: None };
+    pub(crate) const NONE: Self = Self { too_early: TooEarly::Unheard, status: None, refreshed: false };
 
     /// The same after one more attempt.
-    pub(crate) fn after(self, status: Option<StatusCode>) -> Self {
-        Self { too_early: self.too_early.after(status), status }
+    pub(crate) fn after(self, status: Option<StatusCode>, endpoint: Option<&Endpoint>) -> Self {
+        let refreshed = self.refreshed || endpoint.zip(status).is_some_and(|(endpoint, status)| endpoint.refreshes_after(status));
+        Self { too_early: self.too_early.after(status), status, refreshed }
     }
 }
 
@@ -221,7 +224,7 @@ impl Attempt {
         let facts = AnswerFacts {
             status,
             key_answer: contract.and_then(|contract| heard().find_map(|headers| contract.answer_after(earlier.status, status, headers))),
-            verdict: endpoint.zip(answer.as_ref()).and_then(|(endpoint, answer)| endpoint.classify(answer)),
+            verdict: endpoint.zip(answer.as_ref()).and_then(|(endpoint, answer)| endpoint.classify(answer, earlier.refreshed)),
             server_advice: heard().filter_map(|headers| plan.hints.advice(headers)).max(),
             too_early: earlier.too_early,
         };

@@ -209,7 +209,7 @@ impl<'a> Run<'a> {
         self.progress = Progress::Open;
         self.learn(&attempt.facts);
         self.key_in_use = self.key_in_use.saturating_add(u32::from(attempt.facts.signal == Signal::KeyInUse));
-        self.earlier = self.earlier.after(attempt.facts.status);
+        self.earlier = self.earlier.after(attempt.facts.status, self.plan.endpoint.as_ref());
         if let Some(Ok(hint)) = attempt.facts.hint {
             self.hint = Some(hint);
             self.share(&attempt, hint);

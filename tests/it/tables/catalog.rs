@@ -201,6 +201,7 @@ settling = "250ms"
 attempts = 4
 reading_body = 65536
 trusting_refusal = [429, 503]
+refreshed_after = [401]
 status_url = { url = "/captures/{order}?by={key}", applied = [208], absent = [404], in_progress = [202], undecided = [403] }
 
 [[endpoint]]
@@ -286,7 +287,8 @@ fn an_error_in_a_file_names_the_line_and_the_field() {
         ("in_progress = 409", "in_progres = 409", "effect.keyed_write.in_progres", 6, "unknown field"),
         ("[429, 503]", "[429, 5030]", "trusting_refusal[1]", 14, "a status"),
         ("/captures/{order}", "/captures/{id}", "status_url", 2, "a parameter that the path does not have"),
-        ("absent = [404]", "absnt = [404]", "status_url.absnt", 15, "unknown field"),
+        ("[401]", "[4010]", "refreshed_after[0]", 15, "a status"),
+        ("absent = [404]", "absnt = [404]", "status_url.absnt", 16, "unknown field"),
         ("https://api.example.com\"\nmethod = [", "api.example.com\"\nmethod = [", "origin", 2, "not an origin"),
         ("/orders/{order}/capture", "orders/{order}/capture", "path", 2, "cannot be read"),
         ("name = \"capture\"", "name = 7", "name", 7, "a string"),
@@ -322,7 +324,7 @@ fn what_concerns_a_whole_file_or_row_is_named_too() {
     let unknown = refused("[[endpoints]]\n").unwrap_err();
     assert!(unknown.starts_with("line 1, endpoints: unknown field"), "{unknown}");
     let twice = refused(&format!("{FULL}\n{FULL}")).unwrap_err();
-    assert!(twice.starts_with("line 24, endpoint[2]: two rows claim the same requests: PUT, PATCH https://api"), "{twice}");
+    assert!(twice.starts_with("line 25, endpoint[2]: two rows claim the same requests: PUT, PATCH https://api"), "{twice}");
 
     let refused = |text: &str| EndpointCatalog::from_json(text).map_err(|error| std::error::Error::source(&error).unwrap().to_string());
     let syntax = refused("{\n\"endpoint\": [,]}").unwrap_err();

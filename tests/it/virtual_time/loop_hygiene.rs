@@ -419,6 +419,38 @@ async fn a_trusted_refusal_is_proof_for_its_endpoint_and_status_only() {
     peer.assert_sends(1);
 }
 
+/// Who signs further in has seen the 401: the next attempt carries a fresh token, and a second 401
+/// says that this does not help.
+#[tokio::test(start_paused = true)]
+async fn a_status_that_has_the_request_signed_anew_is_worth_one_more_attempt() {
+    let refreshed = |endpoint: Endpoint| endpoint.refreshed_after(StatusCode::UNAUTHORIZED);
+    let retry = || steady().with_policy(RetryPolicy::DEFAULT.with_attempts(9));
+    for (steps, ends, sends) in [
+        (vec![Step::status(401), Step::status(201)], 201, 2),
+        (vec![Step::status(401), Step::status(401), Step::status(201)], 401, 2),
+        (vec![Step::status(401), Step::status(425), Step::status(401), Step::status(201)], 401, 3),
+        (vec![Step::status(403), Step::status(201)], 403, 1),
+    ] {
+        for endpoint in [Endpoint::unprotected_write(), Endpoint::read(), Endpoint::keyed_write(KeyContract::STRIPE)] {
+            let peer = Scripted::new(steps.clone());
+            let ended = end(client(retry(), &peer).post(URL).with_extension(refreshed(endpoint))).await;
+            assert_eq!((ended.status(), peer.sends()), (ends, sends));
+            assert_eq!(ended.report.stop(), StopReason::AnswerIsFinal);
+        }
+    }
+    // What was lost before is not made good by a refusal, and what is never resent stays so.
+    let peer = Scripted::new([Step::status(401), Step::fails(), Step::status(401)]);
+    let ended = end(client(retry(), &peer).post(URL).with_extension(refreshed(Endpoint::unprotected_write()))).await;
+    assert_eq!((ended.report.outcome(), peer.sends()), (Outcome::Unknown, 2));
+    let peer = Scripted::answering(401);
+    let ended = end(client(retry(), &peer).post(URL).with_extension(refreshed(Endpoint::never_resend()))).await;
+    assert_eq!((ended.status(), peer.sends()), (401, 1));
+    // The endpoint's own verdict is heard first.
+    let peer = Scripted::answering(401);
+    let judged = refreshed(Endpoint::read()).classified_by(|_| Some(Verdict::Final));
+    assert_eq!((end(client(retry(), &peer).get(URL).with_extension(judged)).await.status(), peer.sends()), (401, 1));
+}
+
 /// An answer from behind a redirect speaks for the last hop; the first one may have acted.
 #[tokio::test(start_paused = true)]
 async fn a_refusal_from_elsewhere_proves_nothing() {

@@ -29,6 +29,8 @@ pub(super) struct Entry {
     reading_body: Option<usize>,
     #[serde(default)]
     trusting_refusal: Vec<Status>,
+    #[serde(default)]
+    refreshed_after: Vec<Status>,
     status_url: Option<Asked>,
 }
 
@@ -62,6 +64,8 @@ impl Entry {
         let endpoint = given(endpoint, self.reading_body, Endpoint::reading_body);
         let trusted = self.trusting_refusal.into_iter();
         let endpoint = trusted.fold(endpoint, |endpoint, Status(status)| endpoint.trusting_refusal(status));
+        let refreshed = self.refreshed_after.into_iter();
+        let endpoint = refreshed.fold(endpoint, |endpoint, Status(status)| endpoint.refreshed_after(status));
         let row = Row::new(self.method.first, self.path, endpoint);
         Ok(self.method.others.into_iter().fold(row, Row::or))
     }

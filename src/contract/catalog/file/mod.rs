@@ -24,6 +24,7 @@ impl EndpointCatalog {
     /// | `deadline`, `attempt_limit`, `settling` | a duration: `"500ms"`, `"1m 30s"`, `"24h"`, `"7d"`, or whole seconds as a number |
     /// | `attempts` | sends in all; the row then has [`RetryPolicy::DEFAULT`](crate::RetryPolicy::DEFAULT) in everything else |
     /// | `reading_body` | bytes ([`Endpoint::reading_body`](crate::Endpoint::reading_body)) |
+    /// | `refreshed_after` | a list of statuses ([`Endpoint::refreshed_after`](crate::Endpoint::refreshed_after)) |
     /// | `trusting_refusal` | a list of statuses ([`Endpoint::trusting_refusal`](crate::Endpoint::trusting_refusal)) |
     /// | `status_url` | a template for [`StatusUrl::by_path`](crate::StatusUrl::by_path), or `{ url = "..", applied = [200], absent = [404], in_progress = [202], undecided = [403] }` |
     ///
