@@ -62,6 +62,7 @@
 //! |---|---|---|
 //! | [SCOPES] | 1024 | budgets, and as many cool-downs: more origins than a client talks to at once |
 //! | [ADVICE] | 1024 | pairs of advice and origin, each logged once |
+//! | [KEPT_ALIVE] | 256 | origins whose `Keep-Alive` timeout is remembered |
 //! | [YOUNG_BUDGET] | 10 s | a client that is dropped earlier was built for a single request |
 //! | [MANY_BUDGETS] | 64 | of those make an advice: more than a program has upstreams |
 //!
@@ -131,6 +132,7 @@
 //! [BODY_GRACE]: crate::policy::defaults::BODY_GRACE
 //! [LEAST_FRAME]: crate::policy::defaults::LEAST_FRAME
 //! [SCOPES]: crate::policy::defaults::SCOPES
+//! [KEPT_ALIVE]: crate::policy::defaults::KEPT_ALIVE
 //! [ADVICE]: crate::policy::defaults::ADVICE
 //! [MANY_BUDGETS]: crate::policy::defaults::MANY_BUDGETS
 //! [YOUNG_BUDGET]: crate::policy::defaults::YOUNG_BUDGET

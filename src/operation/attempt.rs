@@ -22,6 +22,7 @@ use crate::{
     proof::witness::{Head, KeyKept, Redirects, SendSlot, Strays},
     request::deadline::Deadline,
     response::body::{self, Loss, Read, Whole},
+    response::keep_alive::idle_timeout,
     response::url::has_url,
 };
 
@@ -89,6 +90,7 @@ pub(crate) async fn send(
             cause: Cause::TimedOut(limit.is),
             status: None,
             hint: None,
+            keeps_alive: None,
             key_answer: None,
             key_kept: KeyKept::Kept,
             sends: 1,
@@ -149,6 +151,7 @@ impl Attempt {
             cause: Cause::SentBefore,
             status: None,
             hint: None,
+            keeps_alive: None,
             key_answer: None,
             key_kept: KeyKept::Kept,
             sends: 0,
@@ -236,6 +239,7 @@ impl Attempt {
         let now = SystemTime::now();
         let waits = said.into_iter().flatten().filter_map(|headers| plan.hints.wait(headers, now));
         self.facts.hint = waits.reduce(|longer, wait| Ok(longer?.max(wait?)));
+        self.facts.keeps_alive = said.into_iter().flatten().find_map(idle_timeout);
         self.facts.cause = Cause::Status;
         self.facts.status = Some(status);
         let refused = plan.endpoint.as_ref().is_some_and(|endpoint| endpoint.trusts_refusal(status));

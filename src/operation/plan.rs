@@ -32,6 +32,7 @@ use crate::{
     request::sent_before::SentBefore,
     shared::budget::{BudgetAccount, Withdrawal},
     shared::cooldown::CooldownPlace,
+    shared::kept_alive::KeptAlive,
 };
 
 /// Everything that was settled before the first attempt.
@@ -55,6 +56,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) headers: Option<&'a AttemptHeaders>,
     /// Sent and logged alike on every attempt.
     pub(crate) correlation: Option<CorrelationId>,
+    pub(crate) kept_alive: &'a KeptAlive,
     pub(crate) chance: &'a Chance,
     /// Of a client whose every send is witnessed.
     pub(crate) strays: Option<&'a Strays>,
@@ -101,6 +103,7 @@ impl<'a> Plan<'a> {
             hints: stated.and_then(Endpoint::hints).unwrap_or(settings.hints),
             cooldown: settings.cooldown.as_ref().map(|cooldown| cooldown.place(request)),
             headers: settings.attempt_headers.as_deref(),
+            kept_alive: &settings.kept_alive,
             chance: &settings.chance,
             strays: settings.strays.as_ref(),
             was_sent_before: sent_before.is_some() || key.as_ref().is_some_and(OperationKey::was_used_before),
@@ -132,6 +135,7 @@ impl<'a> Plan<'a> {
             hints: settings.hints,
             cooldown: None,
             headers: None,
+            kept_alive: &settings.kept_alive,
             chance: &settings.chance,
             strays: settings.strays.as_ref(),
             correlation: correlation(request, extensions),

@@ -13,6 +13,7 @@ use crate::{
     request::attempt_headers::AttemptHeaders,
     shared::budget::RetryBudget,
     shared::cooldown::Cooldown,
+    shared::kept_alive::KeptAlive,
     shared::reuse_guard::ReuseGuard,
 };
 
@@ -29,6 +30,7 @@ pub(crate) struct Settings {
     pub(crate) attempt_headers: Option<Arc<AttemptHeaders>>,
     pub(crate) telemetry: Telemetry,
     pub(crate) reuse_guard: Arc<ReuseGuard>,
+    pub(crate) kept_alive: Arc<KeptAlive>,
     pub(crate) chance: Chance,
     /// Of a client whose every send is witnessed.
     pub(crate) strays: Option<Strays>,
@@ -48,6 +50,7 @@ impl Default for Settings {
             attempt_headers: None,
             telemetry: Telemetry::default(),
             reuse_guard: Arc::new(ReuseGuard::new()),
+            kept_alive: Arc::default(),
             chance: Chance::default(),
             strays: None,
         }

@@ -52,6 +52,11 @@ pub enum Advice {
     /// [settling time](crate::Endpoint::settling): the probe's *absent* never counts, and the
     /// operation ends as unknown.
     DeadlineWithinSettling,
+    /// A write was lost at once, on a connection that the server may have closed because nobody
+    /// used it: it has said in `Keep-Alive` how long it keeps one. Most such writes never ran, and
+    /// nobody can prove it. Have the client close first: set
+    /// [`pool_idle_timeout`](reqwest::ClientBuilder::pool_idle_timeout) below the server's.
+    IdleConnection,
     /// Many clients of this process were dropped soon after their first request, each with a budget
     /// of its own, so the budgets bound nothing: most likely a client is built for each request.
     /// Build it once and clone it, or give all of them one [`RetryBudget`](crate::RetryBudget).
@@ -82,6 +87,9 @@ impl fmt::Display for Advice {
             }
             Self::DeadlineWithinSettling => {
                 "the deadline is not longer than the settling time, so the probe's absent never counts: lengthen it (guide::probes)"
+            }
+            Self::IdleConnection => {
+                "a write was lost as the server closed a connection, perhaps an idle one: set pool_idle_timeout below its Keep-Alive timeout (guide::connections)"
             }
             Self::BudgetNotShared => {
                 "many clients were built and dropped, each with a budget of its own: build one and clone it (guide::budgets)"

@@ -21,6 +21,8 @@ pub(crate) struct AttemptFacts {
     pub(crate) status: Option<StatusCode>,
     /// The wait that its answer asks for, or the probe after it.
     pub(crate) hint: Option<Result<Duration, InvalidHint>>,
+    /// For how long the server keeps a connection that nobody uses.
+    pub(crate) keeps_alive: Option<Duration>,
     /// What the answer says about the key it was sent under.
     pub(crate) key_answer: Option<KeyAnswer>,
     /// Whether it went out under the operation's key.

@@ -147,6 +147,10 @@ pub const SCOPES: usize = 1024;
 /// than that reads none of them.
 pub const ADVICE: usize = 1024;
 
+/// 256 origins whose idle timeout is remembered, to tell what a lost write may come from: more than
+/// a client writes to.
+pub const KEPT_ALIVE: usize = 256;
+
 /// 10 s: longer than a request takes for which a client is built and dropped, far shorter than a
 /// program lives that builds its clients once.
 pub const YOUNG_BUDGET: Duration = Duration::from_secs(10);

@@ -2,4 +2,5 @@
 
 pub(crate) mod body;
 pub(crate) mod drain;
+pub(crate) mod keep_alive;
 pub(crate) mod url;

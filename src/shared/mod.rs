@@ -2,6 +2,7 @@
 
 pub(crate) mod budget;
 pub(crate) mod cooldown;
+pub(crate) mod kept_alive;
 pub(crate) mod lifetime;
 #[cfg(test)]
 mod orders;

@@ -112,6 +112,7 @@ fn the_guide_names_every_default_with_its_value() {
         ("LEAST_FRAME", defaults::LEAST_FRAME.to_string()),
         ("SCOPES", defaults::SCOPES.to_string()),
         ("ADVICE", defaults::ADVICE.to_string()),
+        ("KEPT_ALIVE", defaults::KEPT_ALIVE.to_string()),
         ("YOUNG_BUDGET", time(defaults::YOUNG_BUDGET)),
         ("MANY_BUDGETS", defaults::MANY_BUDGETS.to_string()),
     ];

@@ -3,6 +3,8 @@
 //! The report has to be true in the end, not only when it is written: what was decided and then not
 //! done is taken back.
 
+use std::time::Duration;
+
 use super::Run;
 use crate::{
     contract::endpoint::Endpoint,
@@ -10,7 +12,8 @@ use crate::{
     outcome::advice::Advice,
     outcome::facts::AttemptFacts,
     outcome::report::{AttemptRecord, Record, RetryReport},
-    policy::{Decision, KeyAnswer, Outcome, Situation, StopReason},
+    policy::{Decision, Evidence, KeyAnswer, Outcome, Situation, StopReason},
+    proof::cause::Cause,
     proof::witness::KeyKept,
     request::origin::Origin,
 };
@@ -67,6 +70,7 @@ impl Run<'_> {
         if more > 0 {
             self.advise(Advice::SentMoreOften);
         }
+        self.learn_of_the_connection(facts);
         let lost = match facts.key_kept {
             KeyKept::Kept => return,
             KeyKept::LeftHome => Advice::KeyLeftHome,
@@ -74,6 +78,20 @@ impl Run<'_> {
         };
         self.effect = self.effect.without_key();
         self.advise(lost);
+    }
+
+    /// Takes in how long the server keeps its connections, and whether the attempt may have been
+    /// lost to that. A server that took the request and died mostly takes longer to do so.
+    fn learn_of_the_connection(&mut self, facts: &AttemptFacts) {
+        const AT_ONCE: Duration = Duration::from_secs(1);
+        if let Some(timeout) = facts.keeps_alive {
+            self.plan.kept_alive.note(&self.url, timeout, facts.ended);
+        }
+        let closed = matches!(facts.cause, Cause::PeerClosed | Cause::Reset) && facts.evidence == Evidence::Unknown;
+        let at_once = facts.ended.saturating_duration_since(facts.started) < AT_ONCE;
+        if closed && at_once && self.plan.is_write && self.plan.kept_alive.may_have_ended(&self.url, facts.started) {
+            self.advise(Advice::IdleConnection);
+        }
     }
 
     /// Notes what the owner of the program should know and did not ask not to be told, once.

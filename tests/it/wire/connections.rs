@@ -13,7 +13,7 @@ use futures_util::future::{Either, select};
 use reqwest::{ClientBuilder, Response, StatusCode};
 use reqwest_middleware::{ClientWithMiddleware, RequestBuilder, Result};
 use reqwest_safe_retry::{
-    BudgetLimits, Cause, Endpoint, ReportSlot, RetryBudget, RetryError, RetryErrorExt, RetryPolicy, RetryReport, SafeRetry,
+    Advice, BudgetLimits, Cause, Endpoint, ReportSlot, RetryBudget, RetryError, RetryErrorExt, RetryPolicy, RetryReport, SafeRetry,
     report::TimeLimit,
     testing::{Fault, FaultServer, H2Fault},
 };
@@ -380,4 +380,27 @@ async fn a_client_that_pings_while_idle_leaves_a_silent_connection_before_any_re
     let (result, report) = reported(client.get(&relay.url)).await;
     assert_eq!((result.unwrap().status(), report.attempts().len()), (StatusCode::OK, 1));
     relay.server.assert_connections(2);
+}
+
+/// The server has said how long it keeps a connection that nobody uses. That a write was lost to
+/// its end cannot be proven; what to set is said, once.
+#[tokio::test]
+async fn a_write_that_may_have_been_lost_to_an_idle_timeout_says_what_to_set() {
+    let advice = async |keep_alive: &str, write: bool, silenced: bool| {
+        let answer = Fault::ok("first").with_header("keep-alive", keep_alive);
+        let server = FaultServer::start([answer, Fault::close_after_request()]).await;
+        let retry = SafeRetry::new().with_policy(QUICK.with_attempts(1));
+        let client = Road::Paved.client_of(if silenced { retry.without_advice(Advice::IdleConnection) } else { retry }, plain());
+        get(&client, &server).await.unwrap().bytes().await.unwrap();
+        let slot = ReportSlot::new();
+        let request = if write { client.post(server.url("/orders")).body("one") } else { client.get(server.url("/orders")) };
+        bounded(request.with_extension(slot.clone()).send()).await.unwrap_err();
+        server.assert_requests(2);
+        slot.take().unwrap().advice().to_vec()
+    };
+    assert_eq!(advice("timeout=1, max=100", true, false).await, [Advice::IdleConnection]);
+    assert_eq!(advice("timeout=1", true, true).await, []);
+    assert_eq!(advice("timeout=60", true, false).await, [], "no connection is that old");
+    assert_eq!(advice("max=100", true, false).await, []);
+    assert_eq!(advice("timeout=1", false, false).await, [], "a read is sent again");
 }
