@@ -1,43 +1,21 @@
 //! What a contract lacks: one rule for each of its parts.
 
-use http::{Method, StatusCode};
+use http::StatusCode;
 
 use super::{
     allowed::Allowed,
+    effects,
     finding::{Finding, Gap, Severity},
     words::Time,
 };
-use crate::{
-    contract::catalog::Listed,
-    policy::{Effect, Lapsed},
-};
+use crate::contract::catalog::Listed;
 
 /// Everything that is missing in a row's contract.
 pub(super) fn of(row: &Listed, allowed: Allowed) -> Vec<Finding> {
-    [protection(row, allowed), settling(row, allowed), limits(row, allowed), owner(row), method(row), refusals(row)]
+    [effects::protection(row, allowed), settling(row, allowed), limits(row, allowed), owner(row), method(row), refusals(row)]
         .into_iter()
         .flatten()
         .collect()
-}
-
-fn protection(row: &Listed, allowed: Allowed) -> Option<Finding> {
-    let (gap, severity, message) = match row.endpoint.effect() {
-        Effect::UnprotectedWrite => {
-            let message = "a write without protection: neither a key nor a probe, and nobody can tell whether it happened";
-            (Gap::Unprotected, Severity::Error, message.to_owned())
-        }
-        Effect::NeverResend if row.is_write() && row.endpoint.probe().is_none() => {
-            let message = "no probe: nobody can tell whether the write happened";
-            (Gap::ResultUnknowable, Severity::Warning, message.to_owned())
-        }
-        Effect::KeyedWrite { remembered_for, lapsed } if remembered_for <= allowed.time() => {
-            let (memory, time) = (Time(remembered_for), Time(allowed.time()));
-            let message = format!("the server forgets the key after {memory}, the operation may take {time}");
-            (Gap::KeyForgottenTooEarly, error_if(lapsed == Lapsed::Stop), message)
-        }
-        Effect::Read | Effect::IdempotentWrite | Effect::KeyedWrite { .. } | Effect::ProbedWrite | Effect::NeverResend => return None,
-    };
-    Some(Finding::new(gap, severity, message))
 }
 
 fn settling(row: &Listed, allowed: Allowed) -> Option<Finding> {
@@ -45,7 +23,7 @@ fn settling(row: &Listed, allowed: Allowed) -> Option<Finding> {
     let asked = endpoint.probe().is_some() && row.is_write();
     (asked && endpoint.settling_time() >= time).then(|| {
         let message = format!("absent counts after {}, but the operation ends within {}", Time(endpoint.settling_time()), Time(time));
-        Finding::new(Gap::SettlesTooLate, error_if(rests_on_the_probe(endpoint.effect())), message)
+        Finding::new(Gap::SettlesTooLate, error_if(effects::rests_on_the_probe(endpoint.effect())), message)
     })
 }
 
@@ -68,7 +46,7 @@ fn owner(row: &Listed) -> Option<Finding> {
 }
 
 fn method(row: &Listed) -> Option<Finding> {
-    let method = row.methods.iter().find(|method| gentler_than(row.endpoint.effect(), method))?;
+    let method = row.methods.iter().find(|method| effects::gentler_than(row.endpoint.effect(), method))?;
     let message = format!("{method} alone does not promise what is stated here");
     Some(Finding::new(Gap::GentlerThanMethod, Severity::Warning, message))
 }
@@ -79,15 +57,7 @@ fn refusals(row: &Listed) -> Option<Finding> {
     Some(Finding::new(Gap::TrustsAnyRefusal, Severity::Warning, message))
 }
 
-/// Whether nothing but the probe's answer can make a resend harmless.
-const fn rests_on_the_probe(effect: Effect) -> bool {
-    match effect {
-        Effect::ProbedWrite => true,
-        Effect::Read | Effect::IdempotentWrite | Effect::KeyedWrite { .. } | Effect::UnprotectedWrite | Effect::NeverResend => false,
-    }
-}
-
-const fn error_if(error: bool) -> Severity {
+pub(super) const fn error_if(error: bool) -> Severity {
     if error { Severity::Error } else { Severity::Warning }
 }
 
@@ -95,12 +65,3 @@ const fn error_if(error: bool) -> Severity {
 /// from timeouts and crashes.
 const ALSO_AFTER_THE_EFFECT: [StatusCode; 4] =
     [StatusCode::REQUEST_TIMEOUT, StatusCode::INTERNAL_SERVER_ERROR, StatusCode::BAD_GATEWAY, StatusCode::GATEWAY_TIMEOUT];
-
-/// Whether more is stated than the method promises by itself.
-fn gentler_than(effect: Effect, method: &Method) -> bool {
-    match (effect, Effect::of_method(method)) {
-        (Effect::Read, promised) => promised != Effect::Read,
-        (Effect::IdempotentWrite, promised) => promised == Effect::UnprotectedWrite,
-        (Effect::KeyedWrite { .. } | Effect::ProbedWrite | Effect::UnprotectedWrite | Effect::NeverResend, _) => false,
-    }
-}

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Audit, AuditRow, Severity, words::effect};
+use super::{Audit, AuditRow, Severity, effects};
 
 impl Audit {
     /// The audit as JSON: `{"endpoints": [..], "longest_lookup": 5, "errors": 0, "warnings": 0}`,
@@ -33,7 +33,7 @@ impl AuditRow {
             "route": self.route,
             "name": self.name(),
             "owner": self.owner(),
-            "effect": effect(self.effect),
+            "effect": effects::name(self.effect),
             "because": self.because,
             "deadline": millis(self.deadline()),
             "attempt_limit": millis(self.attempt_limit()),

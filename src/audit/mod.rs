@@ -4,6 +4,7 @@
 //! such as the `timeout` of the [`reqwest::Client`] below, it does not assume.
 
 mod allowed;
+mod effects;
 mod finding;
 mod gaps;
 #[cfg(feature = "catalog-files")]

@@ -2,12 +2,8 @@
 
 use std::time::Duration;
 
-use super::{allowed::Allowed, finding::Finding, gaps, words::Time};
-use crate::{
-    contract::{catalog::Listed, endpoint::Endpoint},
-    middleware::Limits,
-    policy::{Effect, KeySource, Lapsed},
-};
+use super::{allowed::Allowed, effects, finding::Finding, gaps};
+use crate::{contract::catalog::Listed, middleware::Limits, policy::Effect};
 
 /// What the audit says about one endpoint.
 #[derive(Debug, Clone)]
@@ -31,9 +27,9 @@ impl AuditRow {
             name: endpoint.name().map(ToString::to_string),
             owner: endpoint.owner().map(ToOwned::to_owned),
             effect: endpoint.effect(),
-            because: because(endpoint),
+            because: effects::because(endpoint),
             allowed,
-            when_unknown: when_unknown(row),
+            when_unknown: effects::when_unknown(row),
             findings: gaps::of(row, allowed),
         }
     }
@@ -96,41 +92,5 @@ impl AuditRow {
     #[must_use]
     pub fn findings(&self) -> &[Finding] {
         &self.findings
-    }
-}
-
-/// Second question.
-fn because(endpoint: &Endpoint) -> String {
-    match endpoint.effect() {
-        Effect::Read => "nothing changes".to_owned(),
-        Effect::IdempotentWrite => "twice equals once".to_owned(),
-        Effect::KeyedWrite { remembered_for, lapsed: Lapsed::Stop } => format!("the server knows the key for {}", Time(remembered_for)),
-        Effect::KeyedWrite { remembered_for, lapsed: Lapsed::Probe } => {
-            format!("the server knows the key for {}, then the probe", Time(remembered_for))
-        }
-        Effect::ProbedWrite => format!("only once the probe finds nothing, {} later", Time(endpoint.settling_time())),
-        Effect::UnprotectedWrite => "only if it cannot have been processed".to_owned(),
-        Effect::NeverResend => "it is not repeated".to_owned(),
-    }
-}
-
-/// Fourth question.
-fn when_unknown(row: &Listed) -> String {
-    if !row.is_write() {
-        return "the error as it came; asking again is harmless".to_owned();
-    }
-    let endpoint = &row.endpoint;
-    let asked = if endpoint.probe().is_some() { "the probe is asked, else " } else { "" };
-    match endpoint.effect() {
-        Effect::IdempotentWrite => format!("{asked}OutcomeUnknown; sending it again is harmless"),
-        Effect::KeyedWrite { .. } => {
-            let whose = endpoint.contract().map_or(KeySource::Generate, |contract| contract.source());
-            let key = if whose == KeySource::CallerMust { "the caller's key" } else { "the error's key" };
-            format!("{asked}OutcomeUnknown; only again with {key}")
-        }
-        Effect::Read | Effect::ProbedWrite | Effect::UnprotectedWrite | Effect::NeverResend => {
-            let who = endpoint.owner().unwrap_or("somebody");
-            format!("{asked}OutcomeUnknown; {who} has to look")
-        }
     }
 }

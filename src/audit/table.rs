@@ -2,10 +2,7 @@
 
 use std::fmt;
 
-use super::{
-    Audit, Severity,
-    words::{counted, effect},
-};
+use super::{Audit, Severity, effects, words::counted};
 
 /// Beyond this many steps, more than a microsecond, somebody should know what finding a row may
 /// cost.
@@ -17,7 +14,13 @@ const HEAD: [&str; 5] = ["endpoint", "effect", "harmless because", "allowed", "r
 impl fmt::Display for Audit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rows = self.rows.iter().map(|row| {
-            [row.route.clone(), effect(row.effect).to_owned(), row.because.clone(), row.allowed.to_string(), row.when_unknown.clone()]
+            [
+                row.route.clone(),
+                effects::name(row.effect).to_owned(),
+                row.because.clone(),
+                row.allowed.to_string(),
+                row.when_unknown.clone(),
+            ]
         });
         let lines: Vec<[String; 5]> = std::iter::once(HEAD.map(str::to_owned)).chain(rows).collect();
         let mut widths = [0; 5];

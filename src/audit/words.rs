@@ -1,19 +1,6 @@
-//! How the audit writes an effect, a number of things and a duration.
+//! How the audit writes a number of things and a duration.
 
 use std::{fmt, time::Duration};
-
-use crate::policy::Effect;
-
-pub(super) const fn effect(effect: Effect) -> &'static str {
-    match effect {
-        Effect::Read => "read",
-        Effect::IdempotentWrite => "idempotent write",
-        Effect::KeyedWrite { .. } => "keyed write",
-        Effect::ProbedWrite => "probed write",
-        Effect::UnprotectedWrite => "unprotected write",
-        Effect::NeverResend => "never sent again",
-    }
-}
 
 /// `1 attempt`, `2 attempts`.
 pub(super) fn counted<N: fmt::Display + PartialEq + From<u8>>(number: N, what: &str) -> String {

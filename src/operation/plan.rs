@@ -221,14 +221,11 @@ fn advice_on_limits(settings: &Settings, endpoint: Option<&Endpoint>, effect: Ef
     let attempt = attempt_limit(settings, endpoint).filter(|limit| *limit < Duration::MAX);
     let settling = endpoint.filter(|endpoint| endpoint.probe().is_some()).map(Endpoint::settling_time);
     let outlasts = |time: Option<Duration>| time.is_some_and(|time| time >= limit);
-    match effect {
-        // Whatever the limits are, nothing follows an attempt that hangs.
-        Effect::UnprotectedWrite | Effect::NeverResend => None,
-        Effect::ProbedWrite | Effect::KeyedWrite { .. } if outlasts(settling) => Some(Advice::DeadlineWithinSettling),
-        Effect::Read | Effect::IdempotentWrite | Effect::KeyedWrite { .. } | Effect::ProbedWrite => {
-            outlasts(attempt).then_some(Advice::DeadlineWithinAttempt)
-        }
+    if effect.is_asked_about() && outlasts(settling) {
+        return Some(Advice::DeadlineWithinSettling);
     }
+    // Where nothing follows an attempt that hangs, the limits do not matter.
+    (effect.outlives_an_unknown() && outlasts(attempt)).then_some(Advice::DeadlineWithinAttempt)
 }
 
 /// The key the operation is sent with, unless it was used for another request.

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use http::Method;
 
+use super::every_variant;
+
 /// What sending the operation again does to the world.
 ///
 /// The method gives the effect of a request that nothing else describes ([`Effect::of_method`], RFC
@@ -72,6 +74,25 @@ impl Effect {
         }
     }
 
+    /// Whether the operation may be sent again although nobody knows what became of it, at once or
+    /// once a probe has found nothing.
+    #[cfg(feature = "middleware")]
+    pub(crate) const fn outlives_an_unknown(self) -> bool {
+        match self {
+            Self::Read | Self::IdempotentWrite | Self::KeyedWrite { .. } | Self::ProbedWrite => true,
+            Self::UnprotectedWrite | Self::NeverResend => false,
+        }
+    }
+
+    /// Whether the answer of a probe can decide about a resend.
+    #[cfg(feature = "middleware")]
+    pub(crate) const fn is_asked_about(self) -> bool {
+        match self {
+            Self::KeyedWrite { .. } | Self::ProbedWrite => true,
+            Self::Read | Self::IdempotentWrite | Self::UnprotectedWrite | Self::NeverResend => false,
+        }
+    }
+
     /// The same operation without its key: what is left of its protection once the key cannot be
     /// relied on.
     #[must_use]
@@ -105,6 +126,24 @@ pub enum Lapsed {
     /// Ask the endpoint's status probe.
     Probe,
 }
+
+/// One of each, for tables: name, effect, age of the key.
+pub(super) const SAMPLES: [(&str, Effect, Duration); 8] = every_variant!(Effect {
+    Read => ("Read", Effect::Read, Duration::ZERO),
+    IdempotentWrite => ("IdempotentWrite", Effect::IdempotentWrite, Duration::ZERO),
+    KeyedWrite => ("KeyedWrite", KEYED, Duration::ZERO),
+    KeyedWrite => ("KeyedWrite, key lapsed", KEYED, REMEMBERED_FOR),
+    KeyedWrite => ("KeyedWrite, key lapsed, probed", KEYED_AND_PROBED, REMEMBERED_FOR),
+    ProbedWrite => ("ProbedWrite", Effect::ProbedWrite, Duration::ZERO),
+    UnprotectedWrite => ("UnprotectedWrite", Effect::UnprotectedWrite, Duration::ZERO),
+    NeverResend => ("NeverResend", Effect::NeverResend, Duration::ZERO),
+});
+
+const KEYED: Effect = Effect::KeyedWrite { remembered_for: REMEMBERED_FOR, lapsed: Lapsed::Stop };
+const KEYED_AND_PROBED: Effect = Effect::KeyedWrite { remembered_for: REMEMBERED_FOR, lapsed: Lapsed::Probe };
+
+/// How long the sample contract remembers a key.
+const REMEMBERED_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[cfg(test)]
 mod tests {

@@ -6,8 +6,7 @@ use std::{fmt, time::Duration};
 use http::StatusCode;
 
 use super::{
-    Backoff, Decision, Draw, Effect, Evidence, HintSpread, Lapsed, RetryPolicy, RetryStatuses, Signal, Situation, UnreadableHint,
-    every_variant,
+    Backoff, Decision, Draw, Effect, Evidence, HintSpread, RetryPolicy, RetryStatuses, Signal, Situation, UnreadableHint, effect::SAMPLES,
 };
 
 /// What a policy would do, as a table: made by [`RetryPolicy::explain`], printed with `{}`.
@@ -34,24 +33,6 @@ impl RetryPolicy {
         Explanation(*self)
     }
 }
-
-/// How long the sample contract remembers a key.
-const REMEMBERED_FOR: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// The rows: name, effect, age of the key.
-pub(super) const ROWS: [(&str, Effect, Duration); 8] = every_variant!(Effect {
-    Read => ("Read", Effect::Read, Duration::ZERO),
-    IdempotentWrite => ("IdempotentWrite", Effect::IdempotentWrite, Duration::ZERO),
-    KeyedWrite => ("KeyedWrite", KEYED, Duration::ZERO),
-    KeyedWrite => ("KeyedWrite, key lapsed", KEYED, REMEMBERED_FOR),
-    KeyedWrite => ("KeyedWrite, key lapsed, probed", KEYED_AND_PROBED, REMEMBERED_FOR),
-    ProbedWrite => ("ProbedWrite", Effect::ProbedWrite, Duration::ZERO),
-    UnprotectedWrite => ("UnprotectedWrite", Effect::UnprotectedWrite, Duration::ZERO),
-    NeverResend => ("NeverResend", Effect::NeverResend, Duration::ZERO),
-});
-
-const KEYED: Effect = Effect::KeyedWrite { remembered_for: REMEMBERED_FOR, lapsed: Lapsed::Stop };
-const KEYED_AND_PROBED: Effect = Effect::KeyedWrite { remembered_for: REMEMBERED_FOR, lapsed: Lapsed::Probe };
 
 const COLUMNS: [&str; 8] =
     ["effect", "retryable status", "proven unprocessed", "failed, unknown", "body lost", "KeyInUse", "ProbedAbsent", "SentBefore"];
@@ -87,7 +68,7 @@ impl Explanation {
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let signals = self.signals();
-        let rows: Vec<[String; COLUMNS.len()]> = ROWS
+        let rows: Vec<[String; COLUMNS.len()]> = SAMPLES
             .iter()
             .map(|(name, effect, key_age)| {
                 let mut row: [String; COLUMNS.len()] = Default::default();

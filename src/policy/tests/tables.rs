@@ -7,8 +7,9 @@ use http::StatusCode;
 
 use crate::policy::{
     AnswerFacts, Effect, Ending, Evidence, History, KeyAnswer, Lapsed, LastAnswer, Outcome, RetryPolicy, ServerAdvice, Signal, StopReason,
-    TooEarly, Verdict, every_variant,
-    explain::ROWS as EFFECTS,
+    TooEarly, Verdict,
+    effect::SAMPLES as EFFECTS,
+    every_variant,
     outcome::End,
     protection::{Key, Occasion, Protection, protect},
     reading::Class,

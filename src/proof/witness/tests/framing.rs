@@ -12,7 +12,7 @@ use reqwest_middleware::{Middleware, Next, Result};
 #[cfg(feature = "http2")]
 use super::h2::*;
 use super::support::*;
-use crate::proof::witness::Watch;
+use crate::proof::witness::{Strays, Watch};
 
 /// Every way to shape a request that reqwest frames differently.
 fn shapes(url: &str) -> Vec<(&'static str, Request)> {
@@ -147,7 +147,9 @@ async fn a_signer_before_the_witness_sees_the_bytes() {
 #[tokio::test]
 async fn a_request_without_a_slot_passes_untouched() {
     let peer = Peer::answering(|request| if request.starts_with("POST /moved") { redirect_to(307, "/") } else { ok() }).await;
-    for witness in [crate::SendWitness::redirects_off(), crate::SendWitness::default_redirects(), crate::SendWitness::counted()] {
+    for witness in
+        [crate::SendWitness::redirects_off(), crate::SendWitness::default_redirects(), crate::SendWitness::counted(Strays::default())]
+    {
         let client = reqwest_middleware::ClientBuilder::new(plain().build().unwrap()).with(witness).build();
         let answer = client.request(Method::POST, peer.url("/moved")).body("0123456789").send().await.unwrap();
         assert_eq!((answer.status().as_u16(), answer.url().path()), (200, "/"), "not even wrapped");
