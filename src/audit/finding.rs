@@ -41,8 +41,10 @@ pub enum Gap {
     AttemptMayTakeAll,
     /// Nobody is named who owns the state that the write changes. A warning.
     NoOwner,
-    /// The effect is stated to be more harmless than the method promises (RFC 9110 §9.2). A
+    /// The effect is stated to be more harmless than the method promises ([RFC 9110 §9.2]). A
     /// warning.
+    ///
+    /// [RFC 9110 §9.2]: https://www.rfc-editor.org/rfc/rfc9110#section-9.2
     GentlerThanMethod,
     /// A status that also comes after the effect (408, 500, 502, 504) is trusted to mean *not
     /// applied*. A warning.

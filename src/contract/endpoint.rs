@@ -109,8 +109,10 @@ impl Endpoint {
         Self::of(Kind::Read)
     }
 
-    /// Writes, but applying it twice equals applying it once, whatever the method (RFC 9110
+    /// Writes, but applying it twice equals applying it once, whatever the method ([RFC 9110]
     /// §9.2.2).
+    ///
+    /// [RFC 9110]: https://www.rfc-editor.org/rfc/rfc9110
     pub fn idempotent_write() -> Self {
         Self::of(Kind::IdempotentWrite)
     }

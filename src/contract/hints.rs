@@ -39,7 +39,9 @@ use crate::{
 pub struct HintSources(u8);
 
 impl HintSources {
-    /// `Retry-After` alone (RFC 9110 §10.2.3).
+    /// `Retry-After` alone ([RFC 9110 §10.2.3]).
+    ///
+    /// [RFC 9110 §10.2.3]: https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3
     pub const STANDARD: Self = Self(0);
 
     /// Everything this crate can read.

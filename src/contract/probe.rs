@@ -28,8 +28,8 @@ use crate::{
     response::body,
 };
 
-/// Finds out what became of an operation whose result is unknown (RFC 9110 §9.2.2 names this way to
-/// make a repeat safe).
+/// Finds out what became of an operation whose result is unknown ([RFC 9110 §9.2.2] names this way
+/// to make a repeat safe).
 ///
 /// [`StatusUrl`](crate::StatusUrl) is the common one.
 ///
@@ -60,6 +60,8 @@ use crate::{
 ///
 /// let endpoint = Endpoint::probed_write(OrderList);
 /// ```
+///
+/// [RFC 9110 §9.2.2]: https://www.rfc-editor.org/rfc/rfc9110#section-9.2.2
 #[async_trait]
 pub trait StatusProbe: Send + Sync + 'static {
     /// Asks about the operation. Use [`Operation::get`] and [`Operation::send`] to go through the

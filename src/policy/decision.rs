@@ -99,7 +99,10 @@ impl ResendPermit {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum ResendReason {
-    /// No attempt so far can have been processed (RFC 9110 §9.2.2, RFC 9113 §8.7).
+    /// No attempt so far can have been processed ([RFC 9110 §9.2.2], [RFC 9113 §8.7]).
+    ///
+    /// [RFC 9110 §9.2.2]: https://www.rfc-editor.org/rfc/rfc9110#section-9.2.2
+    /// [RFC 9113 §8.7]: https://www.rfc-editor.org/rfc/rfc9113#section-8.7
     ProvenUnprocessed,
     /// Applying the operation twice equals applying it once.
     EffectRepeatable,

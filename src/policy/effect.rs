@@ -16,9 +16,13 @@ use super::every_variant;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Effect {
-    /// Nothing changes: safe methods (RFC 9110 §9.2.1).
+    /// Nothing changes: safe methods ([RFC 9110 §9.2.1]).
+    ///
+    /// [RFC 9110 §9.2.1]: https://www.rfc-editor.org/rfc/rfc9110#section-9.2.1
     Read,
-    /// Applying it twice leaves the same state as applying it once (RFC 9110 §9.2.2).
+    /// Applying it twice leaves the same state as applying it once ([RFC 9110 §9.2.2]).
+    ///
+    /// [RFC 9110 §9.2.2]: https://www.rfc-editor.org/rfc/rfc9110#section-9.2.2
     IdempotentWrite,
     /// The server recognises a second copy by its key, for as long as it remembers the key.
     KeyedWrite {

@@ -28,13 +28,13 @@ use super::defaults;
 pub struct Hint;
 
 impl Hint {
-    /// The wait of `Retry-After` in all its forms (RFC 9110 §10.2.3), counted from `received`, the
-    /// arrival of the response head.
+    /// The wait of `Retry-After` in all its forms ([RFC 9110 §10.2.3]), counted from `received`,
+    /// the arrival of the response head.
     ///
     /// * Seconds: digits. A fraction (`1.5`) is read as well, although the grammar has none, and
     ///   rounded up to the next nanosecond; reading it can only wait longer than dropping it. A
     ///   number that is too large saturates to [`Duration::MAX`], which fits no deadline.
-    /// * A date in any of the three forms (RFC 9110 §5.6.7): measured against the response's own
+    /// * A date in any of the three forms ([RFC 9110 §5.6.7]): measured against the response's own
     ///   `Date`, plus its `Age`, so that a clock that is slightly wrong does not matter; against
     ///   `received` when there is no readable `Date`. When the two are more than five minutes
     ///   apart, one clock is broken or the answer is an old one, nobody knows which, and the longer
@@ -64,6 +64,9 @@ impl Hint {
     /// assert!(matches!(Hint::parse(&headers, SystemTime::now()), Some(Err(_))));
     /// # Ok::<(), http::header::InvalidHeaderValue>(())
     /// ```
+    ///
+    /// [RFC 9110 §10.2.3]: https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3
+    /// [RFC 9110 §5.6.7]: https://www.rfc-editor.org/rfc/rfc9110#section-5.6.7
     pub fn parse(headers: &HeaderMap, received: SystemTime) -> Option<Result<Duration, InvalidHint>> {
         let read = |text: &[u8]| decimal(text, SECOND).or_else(|| wait_until(text, headers, received));
         let lines = headers.get_all(RETRY_AFTER).iter();

@@ -88,8 +88,10 @@ pub enum Evidence {
 impl Evidence {
     /// What an answer's status proves by definition.
     ///
-    /// Only 425 Too Early says "not processed" (RFC 8470 §5.2). 408, 429 and every 5xx may come
+    /// Only 425 Too Early says "not processed" ([RFC 8470 §5.2]). 408, 429 and every 5xx may come
     /// after the effect.
+    ///
+    /// [RFC 8470 §5.2]: https://www.rfc-editor.org/rfc/rfc8470#section-5.2
     #[must_use]
     pub fn of_status(status: StatusCode) -> Self {
         if status == StatusCode::TOO_EARLY { Self::Unprocessed } else { Self::Unknown }

@@ -58,7 +58,9 @@ impl CorrelationId {
         Ok(Self { value, header: X_REQUEST_ID })
     }
 
-    /// A generated id: a random UUID (version 4, RFC 9562 §5.4).
+    /// A generated id: a random UUID (version 4, [RFC 9562 §5.4]).
+    ///
+    /// [RFC 9562 §5.4]: https://www.rfc-editor.org/rfc/rfc9562#section-5.4
     pub fn random() -> Self {
         let uuid = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
         let made = Self::new(uuid.hyphenated().encode_lower(&mut uuid::Uuid::encode_buffer()));

@@ -12,18 +12,20 @@ use uuid::Uuid;
 use crate::policy::IdempotencyKey;
 
 impl IdempotencyKey {
-    /// A fresh key for one operation: a random UUID (version 4, RFC 9562 §5.4), 122 bits of
+    /// A fresh key for one operation: a random UUID (version 4, [RFC 9562 §5.4]), 122 bits of
     /// randomness.
     ///
     /// Make it once per operation, not once per attempt, and store it with the operation if a
     /// restarted process is to carry on.
+    ///
+    /// [RFC 9562 §5.4]: https://www.rfc-editor.org/rfc/rfc9562#section-5.4
     #[must_use]
     pub fn random() -> Self {
         Self::of(uuid::Builder::from_random_bytes(rand::random()).into_uuid())
     }
 
-    /// The key of a business operation: a UUID (version 5, RFC 9562 §5.5) that is the same in every
-    /// process, so that a restarted one uses the same key.
+    /// The key of a business operation: a UUID (version 5, [RFC 9562 §5.5]) that is the same in
+    /// every process, so that a restarted one uses the same key.
     ///
     /// The name has to identify the operation and must not change while it is carried out: an order
     /// number together with what is done to it. Not a hash of the body, which may hold a timestamp;
@@ -40,6 +42,8 @@ impl IdempotencyKey {
     /// let after_the_crash = IdempotencyKey::derived(SHOP, "order 2041: capture");
     /// assert_eq!(before_the_crash, after_the_crash);
     /// ```
+    ///
+    /// [RFC 9562 §5.5]: https://www.rfc-editor.org/rfc/rfc9562#section-5.5
     #[must_use]
     pub fn derived(namespace: Uuid, name: &str) -> Self {
         Self::of(Uuid::new_v5(&namespace, name.as_bytes()))

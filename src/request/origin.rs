@@ -4,8 +4,10 @@ use std::fmt;
 
 use reqwest::Url;
 
-/// Scheme, host and port of a URL (RFC 6454). Nothing else of a URL ever reaches a log, an error or
-/// a report.
+/// Scheme, host and port of a URL ([RFC 6454]). Nothing else of a URL ever reaches a log, an error
+/// or a report.
+///
+/// [RFC 6454]: https://www.rfc-editor.org/rfc/rfc6454
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Origin {
     scheme: String,

@@ -119,7 +119,9 @@ impl Fault {
         })
     }
 
-    /// Adds `Retry-After` in seconds to the answer (RFC 9110 §10.2.3).
+    /// Adds `Retry-After` in seconds to the answer ([RFC 9110 §10.2.3]).
+    ///
+    /// [RFC 9110 §10.2.3]: https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3
     pub fn with_retry_after(self, seconds: u64) -> Self {
         self.with_header("retry-after", &seconds.to_string())
     }
@@ -130,7 +132,9 @@ impl Fault {
         self.answering(|answer| answer.body = body)
     }
 
-    /// Sends the body in chunks (RFC 9112 §7.1) instead of announcing its length.
+    /// Sends the body in chunks ([RFC 9112 §7.1]) instead of announcing its length.
+    ///
+    /// [RFC 9112 §7.1]: https://www.rfc-editor.org/rfc/rfc9112#section-7.1
     pub fn chunked(self) -> Self {
         self.answering(|answer| answer.framing = Framing::Chunked)
     }
@@ -146,10 +150,12 @@ impl Fault {
         self
     }
 
-    /// Sends an interim answer (1xx, RFC 9110 §15.2) before the final one.
+    /// Sends an interim answer (1xx, [RFC 9110 §15.2]) before the final one.
     ///
     /// # Panics
     /// Panics if the code is not 100 to 199.
+    ///
+    /// [RFC 9110 §15.2]: https://www.rfc-editor.org/rfc/rfc9110#section-15.2
     #[track_caller]
     pub fn with_interim(mut self, code: u16) -> Self {
         let interim = StatusCode::from_u16(code).ok().filter(StatusCode::is_informational);

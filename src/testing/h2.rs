@@ -40,7 +40,7 @@ use super::{
 };
 
 impl FaultServer {
-    /// Starts a server that speaks HTTP/2 with prior knowledge (RFC 9113 §3.3; the client needs
+    /// Starts a server that speaks HTTP/2 with prior knowledge ([RFC 9113 §3.3]; the client needs
     /// `http2_prior_knowledge`) and plays one step for each stream. Without any step it
     /// answers 200.
     ///
@@ -65,6 +65,8 @@ impl FaultServer {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// [RFC 9113 §3.3]: https://www.rfc-editor.org/rfc/rfc9113#section-3.3
     pub async fn start_h2(steps: impl IntoIterator<Item = H2Fault>) -> Self {
         let script = Arc::new(Script::new(steps.into_iter().collect::<Vec<_>>(), H2Fault::status(200)));
         let serve = move |socket, number, shared| {
@@ -183,18 +185,25 @@ impl H2Fault {
         Self { delay, ..self }
     }
 
-    /// Resets the stream with REFUSED_STREAM: by definition, nothing was processed (RFC 9113 §8.7).
+    /// Resets the stream with REFUSED_STREAM: by definition, nothing was processed ([RFC 9113
+    /// §8.7]).
+    ///
+    /// [RFC 9113 §8.7]: https://www.rfc-editor.org/rfc/rfc9113#section-8.7
     pub fn refused_stream() -> Self {
         Self::reset_stream(H2Reason::REFUSED_STREAM)
     }
 
-    /// Resets the stream with this reason (RFC 9113 §7).
+    /// Resets the stream with this reason ([RFC 9113 §7]).
+    ///
+    /// [RFC 9113 §7]: https://www.rfc-editor.org/rfc/rfc9113#section-7
     pub fn reset_stream(reason: H2Reason) -> Self {
         Self::of(Act::ResetStream(reason))
     }
 
     /// Sends a GOAWAY whose last stream is below this one: by definition, this one was not
-    /// processed (RFC 9113 §6.8).
+    /// processed ([RFC 9113 §6.8]).
+    ///
+    /// [RFC 9113 §6.8]: https://www.rfc-editor.org/rfc/rfc9113#section-6.8
     pub fn go_away_below(reason: H2Reason) -> Self {
         Self::of(Act::GoAway(Last::BelowOurs, reason, ""))
     }
@@ -223,7 +232,9 @@ impl H2Fault {
         Self::of(Act::End(Ending::Rst))
     }
 
-    /// Answers with a frame that no client can accept: SETTINGS of five bytes (RFC 9113 §6.5).
+    /// Answers with a frame that no client can accept: SETTINGS of five bytes ([RFC 9113 §6.5]).
+    ///
+    /// [RFC 9113 §6.5]: https://www.rfc-editor.org/rfc/rfc9113#section-6.5
     pub fn garbage() -> Self {
         Self::of(Act::Garbage)
     }

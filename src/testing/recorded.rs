@@ -37,8 +37,10 @@ impl Recorded {
         &self.method
     }
 
-    /// The effective URL of the request (RFC 9110 §7.1): for an HTTP/1 server its own origin and
+    /// The effective URL of the request ([RFC 9110 §7.1]): for an HTTP/1 server its own origin and
     /// the request target, for a proxy the target itself, for a CONNECT the authority.
+    ///
+    /// [RFC 9110 §7.1]: https://www.rfc-editor.org/rfc/rfc9110#section-7.1
     #[must_use]
     pub const fn url(&self) -> &Url {
         &self.url
@@ -88,8 +90,10 @@ impl Recorded {
         self.extent == Extent::Complete
     }
 
-    /// Whether the method may change something on the server: every method that RFC 9110 §9.2.1
+    /// Whether the method may change something on the server: every method that [RFC 9110 §9.2.1]
     /// does not call safe, save CONNECT, which asks a proxy for a tunnel.
+    ///
+    /// [RFC 9110 §9.2.1]: https://www.rfc-editor.org/rfc/rfc9110#section-9.2.1
     #[must_use]
     pub fn is_write(&self) -> bool {
         !self.method.is_safe() && self.method != Method::CONNECT

@@ -43,9 +43,9 @@ use table::{Table, origin_of};
 ///   which they differ decides: a literal goes before a parameter, that before a catch-all; of two
 ///   parameters goes first the one with the longer text before it, then behind it. So `/{*rest}` is
 ///   what is true of all other requests.
-/// * Letters that needn't be percent-encoded (RFC 3986 §6.2.2) match in either spelling, all others
-///   only as they are: `/a%2Fb` is one segment. Nothing else is bent: `/orders/` is not `/orders`,
-///   and `/Orders` is not either.
+/// * Letters that needn't be percent-encoded ([RFC 3986 §6.2.2]) match in either spelling, all
+///   others only as they are: `/a%2Fb` is one segment. Nothing else is bent: `/orders/` is not
+///   `/orders`, and `/Orders` is not either.
 ///
 /// A request without a row is decided as if there was no catalogue.
 ///
@@ -72,6 +72,8 @@ use table::{Table, origin_of};
 /// # Ok(())
 /// # }
 /// ```
+///
+/// [RFC 3986 §6.2.2]: https://www.rfc-editor.org/rfc/rfc3986#section-6.2.2
 #[derive(Clone, Default)]
 #[must_use]
 pub struct EndpointCatalog(Arc<Table>);

@@ -266,13 +266,15 @@ impl KeyContract {
     /// Reads a key that the caller put into a header: the strict reverse of
     /// [`encode`](Self::encode).
     ///
-    /// Parameters behind a quoted key are accepted and mean nothing (RFC 9651 §3.3): the draft
+    /// Parameters behind a quoted key are accepted and mean nothing ([RFC 9651 §3.3]): the draft
     /// defines none. The header itself is sent as the caller wrote it.
     ///
     /// # Errors
     /// The value is not spelled as the contract's [`format`](Self::format), or what it spells is
     /// not a key ([`IdempotencyKey::parse`]) of the [`length`](Self::length) that the contract
     /// allows.
+    ///
+    /// [RFC 9651 §3.3]: https://www.rfc-editor.org/rfc/rfc9651#section-3.3
     pub fn read(&self, value: &HeaderValue) -> Result<IdempotencyKey, InvalidKey> {
         let key = match self.format {
             KeyFormat::Bare => {
@@ -300,10 +302,12 @@ impl KeyContract {
     }
 
     /// The companion header with the time of the first send, if the contract has one: an
-    /// IMF-fixdate (RFC 9110 §5.6.7).
+    /// IMF-fixdate ([RFC 9110 §5.6.7]).
     ///
     /// A time that such a date cannot say becomes the nearest that it can: 1970 and 9999 are its
     /// ends.
+    ///
+    /// [RFC 9110 §5.6.7]: https://www.rfc-editor.org/rfc/rfc9110#section-5.6.7
     #[must_use]
     pub fn first_sent(&self, at: SystemTime) -> Option<(HeaderName, HeaderValue)> {
         let header = self.first_sent_header.clone()?;
@@ -373,8 +377,10 @@ fn representable(at: SystemTime) -> SystemTime {
 pub enum KeyFormat {
     /// The characters of the key, nothing else: Stripe and most servers in the field.
     Bare,
-    /// An RFC 9651 String: in double quotes, with `"` and `\` escaped (§3.3.3). What the IETF draft
-    /// asks for.
+    /// An [RFC 9651] String: in double quotes, with `"` and `\` escaped (§3.3.3). What the IETF
+    /// draft asks for.
+    ///
+    /// [RFC 9651]: https://www.rfc-editor.org/rfc/rfc9651
     Quoted,
 }
 
@@ -451,7 +457,10 @@ pub enum Coverage {
 pub enum KeyAnswer {
     /// The saved result of the first copy: final, whatever its status.
     Replayed,
-    /// The first copy is still being processed: wait and send again with the same key (draft §2.7).
+    /// The first copy is still being processed: wait and send again with the same key (§2.7 of
+    /// [draft-ietf-httpapi-idempotency-key-header][draft]).
+    ///
+    /// [draft]: https://www.ietf.org/archive/id/draft-ietf-httpapi-idempotency-key-header-07.txt
     InUse,
     /// The key was used with other content, or the content is not valid; the status does not tell
     /// which. Final, and never a reason for a new key: the caller has to look.

@@ -13,9 +13,11 @@ use crate::policy::defaults;
 /// Names one operation, so that the server recognises a second copy of it. Cheap to clone.
 ///
 /// One key belongs to one operation: the same key on every attempt, another key for other content
-/// (draft §2.2). A key is a secret of sorts, because whoever knows it may be able to read the saved
-/// answer: `Debug` does not show it, and there is no `Display`. Two keys are equal when their text
-/// is.
+/// (§2.2 of [draft-ietf-httpapi-idempotency-key-header][draft]). A key is a secret of sorts,
+/// because whoever knows it may be able to read the saved answer: `Debug` does not show it, and
+/// there is no `Display`. Two keys are equal when their text is.
+///
+/// [draft]: https://www.ietf.org/archive/id/draft-ietf-httpapi-idempotency-key-header-07.txt
 ///
 /// # Examples
 /// ```
