@@ -1,11 +1,10 @@
-//! What the audit has to say of each effect. A new one is added here, and nowhere else in the audit.
+//! What the audit has to say of each effect: in the audit, a new one is added here only.
 
 use http::Method;
 
 use super::{
     allowed::Allowed,
     finding::{Finding, Gap, Severity},
-    gaps::error_if,
     words::Time,
 };
 use crate::{
@@ -75,7 +74,7 @@ pub(super) fn protection(row: &Listed, allowed: Allowed) -> Option<Finding> {
         Effect::KeyedWrite { remembered_for, lapsed } if remembered_for <= allowed.time() => {
             let (memory, time) = (Time(remembered_for), Time(allowed.time()));
             let message = format!("the server forgets the key after {memory}, the operation may take {time}");
-            (Gap::KeyForgottenTooEarly, error_if(lapsed == Lapsed::Stop), message)
+            (Gap::KeyForgottenTooEarly, Severity::error_if(lapsed == Lapsed::Stop), message)
         }
         Effect::Read | Effect::IdempotentWrite | Effect::KeyedWrite { .. } | Effect::ProbedWrite | Effect::NeverResend => return None,
     };

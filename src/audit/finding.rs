@@ -20,6 +20,12 @@ pub enum Severity {
     Warning,
 }
 
+impl Severity {
+    pub(super) const fn error_if(error: bool) -> Self {
+        if error { Self::Error } else { Self::Warning }
+    }
+}
+
 /// What is missing in a contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]

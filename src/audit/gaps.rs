@@ -23,13 +23,13 @@ fn settling(row: &Listed, allowed: Allowed) -> Option<Finding> {
     let asked = endpoint.probe().is_some() && row.is_write();
     (asked && endpoint.settling_time() >= time).then(|| {
         let message = format!("absent counts after {}, but the operation ends within {}", Time(endpoint.settling_time()), Time(time));
-        Finding::new(Gap::SettlesTooLate, error_if(effects::rests_on_the_probe(endpoint.effect())), message)
+        Finding::new(Gap::SettlesTooLate, Severity::error_if(effects::rests_on_the_probe(endpoint.effect())), message)
     })
 }
 
 fn limits(row: &Listed, allowed: Allowed) -> Option<Finding> {
     let (gap, severity, message) = match (allowed.deadline, allowed.attempt_limit) {
-        (None, None) => (Gap::NoDeadline, error_if(row.is_write()), "no deadline and no attempt limit: it may take forever"),
+        (None, None) => (Gap::NoDeadline, Severity::error_if(row.is_write()), "no deadline and no attempt limit: it may take forever"),
         (None, Some(_)) => (Gap::NoDeadline, Severity::Warning, "no deadline: only attempts are limited"),
         (Some(deadline), attempt) if allowed.attempts > 1 && attempt.is_none_or(|limit| limit >= deadline) => {
             let message = "no shorter attempt limit: one attempt that hangs takes the whole deadline, and none follows";
@@ -55,10 +55,6 @@ fn refusals(row: &Listed) -> Option<Finding> {
     let status = ALSO_AFTER_THE_EFFECT.into_iter().find(|status| row.endpoint.trusts_refusal(*status))?;
     let message = format!("{} is trusted to mean \"not applied\", but also comes after the effect", status.as_u16());
     Some(Finding::new(Gap::TrustsAnyRefusal, Severity::Warning, message))
-}
-
-pub(super) const fn error_if(error: bool) -> Severity {
-    if error { Severity::Error } else { Severity::Warning }
 }
 
 /// 429 and 503 come before the effect at many servers, and then to trust them is right. These come

@@ -27,9 +27,10 @@
 //! # }
 //! ```
 //!
-//! With `pool_idle_timeout` below the server's: 0 of 2,000. reqwest's default is 90 s. Where a server
-//! names its timeout (`Keep-Alive: timeout=5`) and a write is lost this way, the report and the log
-//! say so ([`Advice::IdleConnection`](crate::Advice::IdleConnection)), once for each origin.
+//! With `pool_idle_timeout` below the server's: 0 of 2,000. reqwest's default is 90 s. Where a
+//! server names its timeout (`Keep-Alive: timeout=5`) and a write is lost this way, the report and
+//! the log say so ([`Advice::IdleConnection`](crate::Advice::IdleConnection)), once for each
+//! origin.
 //!
 //! # Resends stay with the sick backend
 //!

@@ -58,9 +58,9 @@
 //! inner middleware has to send with `next`. One that also sends with a client of its own, such as
 //! a failover, belongs into an existing client.
 //!
-//! **A signer inside** writes the token on every attempt. Where it drops a token that a 401 refused,
-//! [`Endpoint::refreshed_after`](crate::Endpoint::refreshed_after) makes the 401 worth one more
-//! attempt, once; the example `auth_refresh` shows both places.
+//! **A signer inside** writes the token on every attempt. Where it drops a token that a 401
+//! refused, [`Endpoint::refreshed_after`](crate::Endpoint::refreshed_after) makes the 401 worth one
+//! more attempt, once; the example `auth_refresh` shows both places.
 //!
 //! **An auth refresh outside of an existing client is two operations**, and the second one makes a
 //! key of its own. Use the paved road ([`SafeRetry::client`](crate::SafeRetry::client)), or put an
