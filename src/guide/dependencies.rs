@@ -47,8 +47,8 @@
 //!   as any connection that fails.
 //! * **HTTP/2:** the feature `http2` of this crate (default) reads refusals as proof. It does not
 //!   turn HTTP/2 on in reqwest: that is reqwest's own feature.
-//! * **The oldest versions** that `Cargo.toml` names are built in every run of the checks. So is
-//!   the oldest Rust: 1.85.
+//! * **The oldest versions** that `Cargo.toml` names are built in every run of the checks, and
+//!   so is the oldest Rust, 1.85.
 //!
 //! # Features only add
 //!

@@ -404,8 +404,8 @@ impl Room {
     }
 }
 
-/// How a server's wait is spread over the clients that were told it. Never below what the server
-/// asked.
+/// How a server's wait is spread over the clients that were told it. The wait is never shorter
+/// than the server asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[expect(clippy::exhaustive_enums, reason = "spread or not")]

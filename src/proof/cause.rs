@@ -47,7 +47,7 @@ impl Cause {
     /// it, the certificate is not trusted, or an inner middleware refused for a reason of its own.
     ///
     /// A body that failed to be read is not beyond help: if it can be supplied again, the next
-    /// reading may succeed. Nor is a failed handshake, which a restarting server explains as well.
+    /// reading may succeed. A failed handshake is not either: a restarting server explains it too.
     pub(crate) const fn is_beyond_help(self) -> bool {
         match self {
             Self::Certificate | Self::Redirect | Self::Request | Self::Middleware => true,

@@ -37,8 +37,8 @@ pub struct IdempotencyKey {
 impl IdempotencyKey {
     /// Checks a key that comes from elsewhere: 1 to 255 printable ASCII characters, as an [RFC
     /// 9651] String may hold them, of which neither the first nor the last is a space: blanks at
-    /// the ends of a bare key do not survive the wire. Nor may it hold a comma with a space behind
-    /// it, as two keys have that a proxy merged.
+    /// the ends of a bare key do not survive the wire. It may not hold a comma with a space behind
+    /// it either, because two keys that a proxy merged look like that.
     ///
     /// [RFC 9651]: https://www.rfc-editor.org/rfc/rfc9651#section-3.3.3
     ///
