@@ -48,9 +48,10 @@
 //! * **After a GOAWAY** a POST sometimes stays unsent in the client below us, without an error (15
 //!   of 20,000, with plain reqwest too). Only an attempt limit heals that.
 //! * **reqwest repeats on its own** what an HTTP/2 server refused: up to 3 sends under each
-//!   attempt, unseen here. Against a server that refuses every stream, an existing client sends a
-//!   GET 9 times for 3 attempts, 12 times for 4. [`SafeRetry::client`](crate::SafeRetry::client)
-//!   turns that off and sends no more than the attempts. On an existing client say
+//!   attempt, unseen here. Against a server that refuses every stream, an existing client
+//!   without a witness sends a GET 9 times for 3 attempts, 12 times for 4. A
+//!   [`SendWitness`](crate::SendWitness) keeps it from that where the body is empty or redirects
+//!   are off, and [`SafeRetry::client`](crate::SafeRetry::client) always does. Elsewhere say
 //!   `.retry(reqwest::retry::never())`.
 //! * **A refused stream is proof.** So is a connection that closes below a request whose body had
 //!   been read, whatever the code. A request without a body stays unknown then.

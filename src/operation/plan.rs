@@ -146,11 +146,15 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// The body is watched where the verdict matters: what a failed read proves changes nothing,
-    /// and a watched body keeps reqwest from resending what an HTTP/2 server refused, which is the
-    /// client's own affair where a request is left alone.
+    /// The body is watched where the verdict matters: what a failed read proves changes nothing.
+    /// What an HTTP/2 server refused is resent by nobody but this crate, unless the request is left
+    /// alone.
     pub(crate) fn watch(&self) -> Watch {
-        if self.is_write && !self.is_left_alone() { Watch::Body } else { Watch::Errors }
+        match (self.is_left_alone(), self.is_write) {
+            (true, true | false) => Watch::Errors,
+            (false, false) => Watch::Sends,
+            (false, true) => Watch::Body,
+        }
     }
 
     /// Whether any attempt can follow the first.

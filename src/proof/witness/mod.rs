@@ -163,12 +163,26 @@ impl SendWitness {
             Client::SendsOnce | Client::RedirectsOff => true,
             Client::Counted | Client::Unseen => has_empty_body(request),
         };
-        (watch == Watch::Body && harmless && asks_for_its_body(request)).then(|| {
-            let claim = Arc::new(Claim::waiting());
-            let body = request.body_mut().take().unwrap_or_default();
-            *request.body_mut() = Some(reqwest::Body::wrap(Tracked::new(body, Arc::clone(&claim))));
-            claim
-        })
+        if !harmless || !asks_for_its_body(request) {
+            return None;
+        }
+        match watch {
+            Watch::Errors => None,
+            // reqwest resends only what it can clone, and a wrapped body it cannot.
+            Watch::Sends => {
+                if matches!(self.client, Client::RedirectsOff | Client::Unseen) {
+                    let body = request.body_mut().take().unwrap_or_default();
+                    *request.body_mut() = Some(reqwest::Body::wrap(body));
+                }
+                None
+            }
+            Watch::Body => {
+                let claim = Arc::new(Claim::waiting());
+                let body = request.body_mut().take().unwrap_or_default();
+                *request.body_mut() = Some(reqwest::Body::wrap(Tracked::new(body, Arc::clone(&claim))));
+                Some(claim)
+            }
+        }
     }
 
     async fn send(&self, send: BoxFuture<'_, Result<Response>>, claim: Option<&Claim>, home: Option<Url>) -> (Result<Response>, Hop) {

@@ -12,6 +12,8 @@ use crate::{policy::Evidence, proof::cause::Cause};
 pub(crate) enum Watch {
     /// Read errors only, leave the body as it is.
     Errors,
+    /// Keep the client from resending by itself as well, where that changes nothing for the caller.
+    Sends,
     /// Track the body as well, where that changes nothing for the caller. For requests whose resend
     /// hangs on the proof.
     Body,

@@ -301,6 +301,33 @@ async fn a_write_that_is_always_refused_is_sent_as_often_as_the_policy_says() {
     }
 }
 
+/// reqwest resends by itself what an HTTP/2 server refused, up to twice. With a witness it does not.
+#[tokio::test]
+async fn a_read_that_is_always_refused_is_sent_as_often_as_the_policy_says_wherever_a_witness_stands() {
+    for road in Road::ALL {
+        let is_seen = !matches!(road, Road::Unwitnessed | Road::UnwitnessedFollowing);
+        for attempts in [1, 3, 4] {
+            let server = FaultServer::start_h2([H2Fault::refused_stream()]).await;
+            let client = road.client_of(SafeRetry::new().with_policy(QUICK.with_attempts(attempts)), http2());
+            let came = send(client.get(server.url("/orders"))).await;
+            came.result.unwrap_err();
+            assert_eq!(came.report.attempts().len(), attempts as usize);
+            server.assert_requests(if is_seen { attempts as usize } else { 3 * attempts as usize });
+        }
+    }
+}
+
+/// Its redirects are followed as before.
+#[tokio::test]
+async fn a_read_is_redirected_as_without_the_witness() {
+    for (road, status) in Road::ALL.into_iter().flat_map(|road| [302, 303, 307, 308].map(|status| (road, status))) {
+        let server = FaultServer::start([Fault::status(status).with_header("location", "/new"), Fault::ok("done")]).await;
+        let came = send(road.client_of(retry(), plain()).get(server.url("/orders"))).await;
+        assert_eq!(came.result.unwrap().status().as_u16(), if road.follows() { 200 } else { status }, "{road:?}");
+        server.assert_requests(if road.follows() { 2 } else { 1 });
+    }
+}
+
 #[tokio::test]
 async fn a_connection_that_is_going_away_decides_by_its_last_stream_whatever_its_code() {
     for (road, reason) in PAVED

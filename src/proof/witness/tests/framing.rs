@@ -82,7 +82,7 @@ async fn every_shape_is_framed_as_without_the_witness() {
     let peer = Peer::answering(|_| ok()).await;
     let plain_bytes = plainly(&peer, plain).await;
     for road in Road::ALL {
-        for watch in [Watch::Errors, Watch::Body] {
+        for watch in [Watch::Errors, Watch::Sends, Watch::Body] {
             let bytes = by_witness(&peer, road, watch, plain).await;
             for (((name, _), plain), witnessed) in shapes(&peer.url("/")).iter().zip(&plain_bytes).zip(&bytes) {
                 assert_eq!(requests_in(plain).len(), 1, "{name}");
@@ -112,11 +112,11 @@ async fn every_shape_is_framed_as_without_the_witness_on_http2() {
     })
     .await;
     let plain_bytes = plainly(&peer, builder).await;
-    for road in Road::ALL {
-        let bytes = by_witness(&peer, road, Watch::Body, builder).await;
+    for (road, watch) in Road::ALL.into_iter().flat_map(|road| [Watch::Sends, Watch::Body].map(|watch| (road, watch))) {
+        let bytes = by_witness(&peer, road, watch, builder).await;
         for (((name, _), plain), witnessed) in shapes(&peer.url("/")).iter().zip(&plain_bytes).zip(&bytes) {
             assert!(!request(plain).0.is_empty(), "{name}");
-            assert_eq!(request(witnessed), request(plain), "{name}: {road:?}");
+            assert_eq!(request(witnessed), request(plain), "{name}: {road:?} {watch:?}");
         }
     }
 }
