@@ -40,13 +40,22 @@ pub(crate) enum InvalidTemplate {
     },
 }
 
+/// Where a segment stands: only the last one can be a catch-all.
+#[derive(Clone, Copy)]
+enum Place {
+    Before,
+    Last,
+}
+
 impl PathTemplate {
     /// More than any URL has; a look-up goes down one call for each.
     pub(crate) const MOST_SEGMENTS: usize = 128;
 
     pub(crate) fn parse(text: &str) -> Result<Self, InvalidTemplate> {
         let path = text.strip_prefix('/').filter(|path| !path.contains(['?', '#'])).ok_or(InvalidTemplate::Unreadable)?;
-        let segments = path.split('/').map(Segment::parse).collect::<Result<Vec<_>, _>>()?;
+        let last = path.split('/').count() - 1;
+        let segment = |(place, text)| Segment::parse(text, if place == last { Place::Last } else { Place::Before });
+        let segments = path.split('/').enumerate().map(segment).collect::<Result<Vec<_>, _>>()?;
         let catch_all = segments.iter().position(|segment| matches!(segment, Segment::Rest { .. }));
         if segments.len() > Self::MOST_SEGMENTS || catch_all.is_some_and(|place| place + 1 < segments.len()) {
             return Err(InvalidTemplate::Unreadable);
@@ -99,8 +108,8 @@ pub(crate) fn first_segment(path: &str) -> (&str, Option<&str>) {
 }
 
 impl Segment {
-    fn parse(text: &str) -> Result<Self, InvalidTemplate> {
-        if let Some(instead) = foreign(text) {
+    fn parse(text: &str, place: Place) -> Result<Self, InvalidTemplate> {
+        if let Some(instead) = foreign(text, place) {
             return Err(InvalidTemplate::Foreign { instead });
         }
         Self::read(text).ok_or(InvalidTemplate::Unreadable)
@@ -152,11 +161,16 @@ fn literal(text: &str) -> Option<(String, Option<(&str, &str)>)> {
 }
 
 /// `*`, `**` and `*rest`, `:id`, `<id>`: ours for the parameters of other routers.
-fn foreign(segment: &str) -> Option<String> {
+fn foreign(segment: &str, place: Place) -> Option<String> {
     let is_name = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if let Some(name) = segment.strip_prefix('*') {
         let name = name.trim_start_matches('*');
-        return (name.is_empty() || is_name(name)).then(|| format!("{{*{}}}", if name.is_empty() { "rest" } else { name }));
+        let (star, unnamed) = match place {
+            Place::Last => ("*", "rest"),
+            Place::Before => ("", "any"),
+        };
+        let ours = |name: &str| format!("{{{star}{name}}}");
+        return if name.is_empty() { Some(ours(unnamed)) } else { is_name(name).then(|| ours(name)) };
     }
     let name = segment.strip_prefix(':').or_else(|| segment.strip_prefix('<')?.strip_suffix('>'))?;
     is_name(name).then(|| format!("{{{name}}}"))
@@ -218,7 +232,15 @@ mod tests {
 
     #[test]
     fn a_parameter_in_the_spelling_of_another_router_is_told_in_ours() {
-        let cases = [("/*", "{*rest}"), ("/a/**", "{*rest}"), ("/a/*path", "{*path}"), ("/a/:id/b", "{id}"), ("/a/<id>", "{id}")];
+        let cases = [
+            ("/*", "{*rest}"),
+            ("/a/**", "{*rest}"),
+            ("/a/*path", "{*path}"),
+            ("/a/*/b", "{any}"),
+            ("/a/*path/b", "{path}"),
+            ("/a/:id/b", "{id}"),
+            ("/a/<id>", "{id}"),
+        ];
         for (text, instead) in cases {
             assert_eq!(PathTemplate::parse(text), Err(InvalidTemplate::Foreign { instead: instead.to_owned() }), "{text}");
         }

@@ -26,7 +26,9 @@ pub(crate) struct Listed {
 }
 
 impl Row {
-    /// A row for a method and a path template, such as `/orders/{id}`.
+    /// A row for a method and a path template, such as `/orders/{id}`, or `/{*rest}` for every path
+    /// but `/`. [`EndpointCatalog`](super::EndpointCatalog) says how it is matched; a catalogue
+    /// refuses the spellings of other routers, such as `/*` and `/:id`.
     pub fn new(method: Method, path: impl Into<Cow<'static, str>>, endpoint: Endpoint) -> Self {
         Self { methods: vec![method], path: path.into(), endpoint }
     }

@@ -150,6 +150,7 @@ async fn the_more_specific_of_two_templates_wins_however_they_were_added() {
 fn a_parameter_in_the_spelling_of_other_routers_is_refused_with_the_right_one() {
     let cases =
         [("/*", "/{*rest}"), ("/files/**", "/{*rest}"), ("/files/*path", "/{*path}"), ("/orders/:id/note", "/{id}"), ("/o/<id>", "/{id}")];
+    let cases = cases.into_iter().chain([("/shops/*/orders", "/{any}")]);
     for (path, instead) in cases {
         let error = EndpointCatalog::new().with_row(API, Row::get(path, Endpoint::read())).unwrap_err();
         assert!(error.to_string().contains(&format!("write `{instead}`")) && error.to_string().contains(path), "{error}");
@@ -291,6 +292,8 @@ fn an_error_in_a_file_names_the_line_and_the_field() {
         ("absent = [404]", "absnt = [404]", "status_url.absnt", 16, "unknown field"),
         ("https://api.example.com\"\nmethod = [", "api.example.com\"\nmethod = [", "origin", 2, "not an origin"),
         ("/orders/{order}/capture", "orders/{order}/capture", "path", 2, "cannot be read"),
+        ("/orders/{order}/capture", "/orders/*", "path", 2, "write `/{*rest}`"),
+        ("/orders/{order}/capture", "/*/capture", "path", 2, "write `/{any}`"),
         ("name = \"capture\"", "name = 7", "name", 7, "a string"),
     ];
     for (good, bad, field, line, message) in cases {
