@@ -24,7 +24,10 @@ use crate::{
     request::deadline::Deadline,
     request::key_fields,
     request::method_override,
-    request::origin::Origin,
+    request::{
+        origin::{self, Origin},
+        shown,
+    },
     response::body,
 };
 
@@ -158,7 +161,7 @@ impl Operation<'_> {
     #[must_use]
     pub fn get(&self, url: Url) -> Request {
         let mut request = Request::new(Method::GET, url);
-        if Origin::of(request.url()) == Origin::of(self.request.url()) {
+        if origin::is_same(request.url(), self.request.url()) {
             for (name, value) in self.request.headers() {
                 if !describes_the_write(name) && !self.key_headers.contains(name) {
                     request.headers_mut().append(name, value.clone());
@@ -205,7 +208,7 @@ impl Operation<'_> {
 impl fmt::Debug for Operation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Operation")
-            .field("method", self.method())
+            .field("method", &shown::method(self.method()))
             .field("origin", &Origin::of(self.url()))
             .field("attempts", &self.attempts.len())
             .finish_non_exhaustive()

@@ -56,6 +56,13 @@
 //! | [BODY_GRACE] | 2097152 | bytes that had arrived by the deadline are still handed over: what an HTTP/2 window holds |
 //! | [LEAST_FRAME] | 64 | bytes that a frame counts at least, so that empty frames without end come to an end |
 //!
+//! # What is shown
+//!
+//! | default | value | why |
+//! |---|---|---|
+//! | [SHOWN_HOST] | 255 | bytes of a host in logs, reports, errors and labels: no name that can be looked up is longer |
+//! | [SHOWN_METHOD] | 32 | bytes of a method there: the longest that IANA lists has 17 |
+//!
 //! # What is remembered
 //!
 //! | default | value | why |
@@ -131,6 +138,8 @@
 //! [DRAIN_LONGEST]: crate::policy::defaults::DRAIN_LONGEST
 //! [BODY_GRACE]: crate::policy::defaults::BODY_GRACE
 //! [LEAST_FRAME]: crate::policy::defaults::LEAST_FRAME
+//! [SHOWN_HOST]: crate::policy::defaults::SHOWN_HOST
+//! [SHOWN_METHOD]: crate::policy::defaults::SHOWN_METHOD
 //! [SCOPES]: crate::policy::defaults::SCOPES
 //! [KEPT_ALIVE]: crate::policy::defaults::KEPT_ALIVE
 //! [ADVICE]: crate::policy::defaults::ADVICE

@@ -3,7 +3,7 @@
 //! Values are the names of the variants, so that a word in a log line is found in the
 //! documentation; only `error.type` follows OpenTelemetry.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use http::{Method, StatusCode};
 
@@ -11,6 +11,7 @@ use crate::{
     outcome::report::Found,
     policy::{Evidence, Outcome, ResendReason, Signal, StopReason},
     proof::cause::Cause,
+    request::shown,
     response::drain::Drained,
 };
 
@@ -149,8 +150,8 @@ pub(super) fn method(method: &Method) -> &'static str {
 }
 
 /// The method itself where [`method`] has no word for it.
-pub(super) fn other_method(asked: &Method) -> Option<&str> {
-    (method(asked) == OTHER_METHOD).then(|| asked.as_str())
+pub(super) fn other_method(asked: &Method) -> Option<Cow<'_, str>> {
+    (method(asked) == OTHER_METHOD).then(|| shown::method(asked))
 }
 
 /// OpenTelemetry's name of a span: the method, and what tells the endpoints of a client apart.

@@ -14,6 +14,7 @@ use crate::{
     policy::{Decision, Situation},
     request::correlation::CorrelationId,
     request::origin::Origin,
+    request::shown,
 };
 
 /// Watches operations, for telemetry of your own.
@@ -106,7 +107,7 @@ impl Decided<'_> {
 impl fmt::Debug for Decided<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Decided")
-            .field("method", self.method)
+            .field("method", &shown::method(self.method))
             .field("origin", &self.origin)
             .field("endpoint", &self.endpoint)
             .field("correlation_id", &self.correlation)

@@ -18,6 +18,7 @@ use crate::{
     proof::cause::Cause,
     request::deadline::Deadline,
     request::origin::Origin,
+    request::shown,
 };
 
 pub(super) fn operation(operation: &OperationFacts<'_>, telemetry: &Telemetry, request: &Request) -> Span {
@@ -29,9 +30,9 @@ pub(super) fn operation(operation: &OperationFacts<'_>, telemetry: &Telemetry, r
         names::OPERATION,
         { field::ENDPOINT } = endpoint,
         { field::METHOD } = names::method(request.method()),
-        { field::METHOD_ORIGINAL } = names::other_method(request.method()),
-        { field::SCHEME } = url.scheme(),
-        { field::HOST } = url.host_str(),
+        { field::METHOD_ORIGINAL } = names::other_method(request.method()).as_deref(),
+        { field::SCHEME } = &*shown::scheme(url),
+        { field::HOST } = shown::host(url).as_deref(),
         { field::PORT } = url.port_or_known_default(),
         { field::PATH } = (telemetry.path_in_logs == Detail::Shown).then(|| url.path()),
         { field::CORRELATION_ID } = operation.correlation.map(tracing::field::display),
@@ -158,7 +159,7 @@ pub(super) fn misused(report: &RetryReport) {
     event!(name: name::MISUSED, target: TARGET, Level::DEBUG, {
         message = name::MISUSED,
         { field::METHOD } = names::method(report.method()),
-        { field::METHOD_ORIGINAL } = names::other_method(report.method()),
+        { field::METHOD_ORIGINAL } = names::other_method(report.method()).as_deref(),
         { field::SCHEME } = report.origin().scheme(),
         { field::HOST } = report.origin().host(),
         { field::PORT } = report.origin().port(),

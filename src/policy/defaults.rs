@@ -137,6 +137,14 @@ pub const BODY_GRACE: u64 = 2 * 1024 * 1024;
 /// 64 bytes: what a frame counts at least, so that empty ones without end come to an end too.
 pub const LEAST_FRAME: u64 = 64;
 
+// ===== what is shown =====
+
+/// 255 bytes of a host: no name that can be looked up is longer (RFC 1035 §2.3.4).
+pub const SHOWN_HOST: usize = 255;
+
+/// 32 bytes of a method: the longest that IANA lists has 17.
+pub const SHOWN_METHOD: usize = 32;
+
 // ===== what is remembered =====
 
 /// 1024 budgets, and as many cool-downs: more than a client talks to at once, and some hundred KiB

@@ -10,3 +10,4 @@ pub(crate) mod method_override;
 pub(crate) mod origin;
 pub(crate) mod replay;
 pub(crate) mod sent_before;
+pub(crate) mod shown;

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use crate::{
     policy::{IdempotencyKey, KeyContract, KeyScope, defaults},
-    request::origin::Origin,
+    request::origin,
 };
 
 /// What each key was used for, for the keys used last.
@@ -95,7 +95,7 @@ impl ReuseGuard {
 
     /// Where the key has to be unique.
     fn slot(&self, contract: &KeyContract, key: &IdempotencyKey, request: &Request, endpoint: &str) -> Print {
-        let place = (contract.header(), Origin::of(request.url()), key);
+        let place = (contract.header(), origin::whole(request.url()), key);
         match contract.scope() {
             KeyScope::Account => self.print(&place),
             KeyScope::Endpoint if endpoint.is_empty() => self.print(&(place, request.method(), request.url().path())),

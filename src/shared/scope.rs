@@ -12,7 +12,7 @@ use lru::LruCache;
 use reqwest::{Request, Url};
 
 use crate::policy::defaults;
-use crate::request::origin::Origin;
+use crate::request::origin::{self, Origin};
 
 /// Seeded once per process: keys mean the same to every budget and cool-down, and nobody outside
 /// can choose two that collide.
@@ -39,7 +39,7 @@ impl ScopeKey {
     /// The key of a URL's scheme, host and port.
     #[must_use]
     pub fn origin(url: &Url) -> Self {
-        Self::of(&(url.scheme(), url.host_str(), url.port_or_known_default()))
+        Self::of(&origin::whole(url))
     }
 
     /// The key of anything that can be hashed, for example `&(ScopeKey::origin(url), tenant)`.

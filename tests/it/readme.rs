@@ -110,6 +110,8 @@ fn the_guide_names_every_default_with_its_value() {
         ("DRAIN_LONGEST", time(defaults::DRAIN_LONGEST)),
         ("BODY_GRACE", defaults::BODY_GRACE.to_string()),
         ("LEAST_FRAME", defaults::LEAST_FRAME.to_string()),
+        ("SHOWN_HOST", defaults::SHOWN_HOST.to_string()),
+        ("SHOWN_METHOD", defaults::SHOWN_METHOD.to_string()),
         ("SCOPES", defaults::SCOPES.to_string()),
         ("ADVICE", defaults::ADVICE.to_string()),
         ("KEPT_ALIVE", defaults::KEPT_ALIVE.to_string()),

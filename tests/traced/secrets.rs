@@ -707,3 +707,30 @@ fn nothing_a_request_carries_shows_a_secret() {
     }
     printed.assert_clean();
 }
+
+#[tokio::test(start_paused = true)]
+async fn no_host_and_no_method_stands_whole_that_is_longer_than_names_are() {
+    let all = watched(async |printed| {
+        let url = format!("http://{}.test/", "HOST".repeat(1_000));
+        let method = Method::from_bytes("METHOD".repeat(1_000).as_bytes()).unwrap();
+        for fault in faults() {
+            for endpoint in endpoints(&printed) {
+                let client = client(plugin(&printed), Scripted::new([fault.clone()]));
+                let request = client.request(method.clone(), &url).with_extension(Deadline::after(Duration::from_secs(60)));
+                let request = match endpoint {
+                    Some(endpoint) => request.with_extension(endpoint),
+                    None => request,
+                };
+                send_and_chain(request, &printed).await;
+            }
+        }
+        let client = client(plugin(&printed), Scripted::answering(200));
+        send(client.request(method, &url).with_extension(IdempotencyKey::random()), &printed).await;
+    })
+    .await;
+    for (name, most) in [("host", 255), ("METHOD", 32)] {
+        let cut = format!("{}…", &name.repeat(100)[..most]);
+        assert!(all.contains(&cut), "{name} is not there");
+        assert!(!all.replace(&cut, "").contains(&name.repeat(3)), "{name} stands whole");
+    }
+}

@@ -14,7 +14,7 @@ pub use template::InvalidStatusUrl;
 use crate::{
     contract::probe::{Operation, ProbeVerdict, StatusProbe},
     outcome::report::Found,
-    request::origin::Origin,
+    request::origin,
     response::drain,
 };
 use template::Template;
@@ -131,16 +131,16 @@ impl StatusProbe for StatusUrl {
     async fn look_up(&self, operation: &Operation<'_>) -> ProbeVerdict {
         let Some(url) = self.locate(operation) else { return ProbeVerdict::Undecided };
         let carries_the_query = self.carries_the_query(operation);
-        let (asked, asked_path) = (Origin::of(&url), url.path().to_owned());
+        let asked = url.clone();
         let Ok(response) = operation.send(operation.get(url)).await else { return ProbeVerdict::Undecided };
-        if Origin::of(response.url()) != asked {
+        if !origin::is_same(response.url(), &asked) {
             return ProbeVerdict::Undecided;
         }
         let verdict = match self.found(response.status()) {
             Found::Applied => return ProbeVerdict::Applied(response),
             // Who redirects the question knows of the operation, or sends strangers away: what is
             // missing is something else.
-            Found::Absent if response.url().path() != asked_path => ProbeVerdict::Undecided,
+            Found::Absent if response.url().path() != asked.path() => ProbeVerdict::Undecided,
             Found::Absent if operation.is_stale(&response) => ProbeVerdict::InProgress,
             Found::Absent if !carries_the_query => ProbeVerdict::Undecided,
             Found::Absent => ProbeVerdict::Absent,

@@ -16,6 +16,7 @@ use crate::{
     proof::cause::Cause,
     proof::witness::KeyKept,
     request::origin::Origin,
+    request::shown::ShownMethod,
 };
 
 impl Run<'_> {
@@ -119,7 +120,7 @@ impl Run<'_> {
 
     pub(super) fn report_as(&self, stop: StopReason, outcome: Outcome, key_answer: Option<KeyAnswer>) -> RetryReport {
         RetryReport::new(Record {
-            method: self.method.clone(),
+            method: ShownMethod(self.method.clone()),
             origin: Origin::of(&self.url),
             endpoint: self.plan.endpoint.as_ref().and_then(Endpoint::name).cloned(),
             correlation: self.plan.correlation.clone(),

@@ -25,6 +25,7 @@ use crate::{
     proof::cause::TimeLimit,
     request::origin::Origin,
     request::sent_before::SentBefore,
+    request::shown::ShownMethod,
     response::body,
 };
 
@@ -238,7 +239,7 @@ enum Shown {
 pub(crate) fn misused(misuse: Misuse, request: &Request, extensions: &Extensions, telemetry: &Telemetry) -> Error {
     let evidence = if extensions.get::<SentBefore>().is_some() { Evidence::Unknown } else { misuse.evidence() };
     let report = RetryReport::new(Record {
-        method: request.method().clone(),
+        method: ShownMethod(request.method().clone()),
         origin: Origin::of(request.url()),
         endpoint: None,
         correlation: extensions.get().cloned(),

@@ -8,6 +8,7 @@ use crate::{
     outcome::report::RetryReport,
     policy::{IdempotencyKey, StopReason},
     proof::errors::Unquoted,
+    request::shown,
 };
 
 /// What stands behind a [`RetryError`](super::RetryError): the report, the key, the last status and
@@ -76,7 +77,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let report = &self.0.report;
-        write!(f, "{} {}, ", report.method(), report.origin())?;
+        write!(f, "{} {}, ", shown::method(report.method()), report.origin())?;
         match report.attempts() {
             [] => f.write_str("nothing sent")?,
             [only] => write!(f, "1 attempt, {}", only.cause())?,

@@ -8,12 +8,12 @@ use http::StatusCode;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use super::{AttemptRecord, ProbeRecord, RetryReport};
-use crate::request::correlation::CorrelationId;
+use crate::request::{correlation::CorrelationId, shown};
 
 impl Serialize for RetryReport {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut report = serializer.serialize_struct("RetryReport", 16)?;
-        report.serialize_field("method", self.method().as_str())?;
+        report.serialize_field("method", &shown::method(self.method()))?;
         report.serialize_field("origin", &self.origin().to_string())?;
         report.serialize_field("endpoint", &self.endpoint())?;
         report.serialize_field("correlation_id", &self.correlation_id().map(CorrelationId::as_str))?;

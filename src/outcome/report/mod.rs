@@ -25,6 +25,7 @@ use crate::{
     policy::{Evidence, IdempotencyKey, KeyAnswer, Outcome, StopReason},
     request::correlation::CorrelationId,
     request::origin::Origin,
+    request::shown::ShownMethod,
 };
 
 /// What became of one operation: its attempts, why it ended and what is known about its effect.
@@ -65,7 +66,7 @@ pub struct RetryReport(Arc<Record>);
 
 #[derive(Debug)]
 pub(crate) struct Record {
-    pub(crate) method: Method,
+    pub(crate) method: ShownMethod,
     pub(crate) origin: Origin,
     pub(crate) endpoint: Option<Cow<'static, str>>,
     pub(crate) correlation: Option<CorrelationId>,
@@ -179,10 +180,11 @@ impl RetryReport {
         self.0.key_answer
     }
 
-    /// The operation's method.
+    /// The operation's method, whole; where it is printed, it is cut at
+    /// [`SHOWN_METHOD`](crate::policy::defaults::SHOWN_METHOD) bytes.
     #[must_use]
     pub fn method(&self) -> &Method {
-        &self.0.method
+        &self.0.method.0
     }
 
     /// Scheme, host and port of the operation.

@@ -7,6 +7,7 @@ use super::{AttemptRecord, Found, ProbeRecord, RetryReport};
 use crate::{
     policy::{Evidence, Outcome, Signal},
     proof::cause::Cause,
+    request::shown,
 };
 
 /// The timeline: what was sent when, what came back, what that proves, what was decided and why,
@@ -21,7 +22,7 @@ use crate::{
 /// ```
 impl fmt::Display for RetryReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.method(), self.origin())?;
+        write!(f, "{} {}", shown::method(self.method()), self.origin())?;
         if let Some(name) = self.endpoint() {
             write!(f, " {name:?}")?;
         }
@@ -187,6 +188,7 @@ mod tests {
         policy::{IdempotencyKey, ResendReason, StopReason},
         request::correlation::CorrelationId,
         request::origin::Origin,
+        request::shown::ShownMethod,
     };
 
     fn attempt(number: u32, started: u64, took: u64) -> AttemptRecord {
@@ -212,7 +214,7 @@ mod tests {
 
     fn report(attempts: Vec<AttemptRecord>, probes: Vec<ProbeRecord>, stop: StopReason, outcome: Outcome) -> RetryReport {
         RetryReport::new(Record {
-            method: Method::POST,
+            method: ShownMethod(Method::POST),
             origin: Origin::of(&"https://user:pw@api.example.com/v1/payments?secret=1".parse().unwrap()),
             endpoint: Some("payments".into()),
             correlation: Some(CorrelationId::new("checkout-7").unwrap()),
