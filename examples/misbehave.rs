@@ -1,9 +1,10 @@
 //! A server that has a bad day, for a client in any language: `cargo run --example misbehave
 //! --features testing -- --port 8080`.
 //!
-//! Point curl or your own program at it. It says what each request met, and when it is stopped
-//! (Ctrl-C) how many writes came and how many of them would have acted twice. `--seed` chooses
-//! another day, `--key` the header of the idempotency key.
+//! Point curl or your own program at it. It says what it does to the next request and what that
+//! request was, and when it is stopped (Ctrl-C) how many writes came and how many of them would
+//! have acted twice. `--seed` chooses another day, `--key` the header of the idempotency key.
+//! Silence lasts until the client gives up: `curl --max-time 1`.
 
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ impl Options {
 #[tokio::main]
 async fn main() -> Result<()> {
     let options = Options::read()?;
-    let day = Fault::bad_day(options.seed).inspect(|fault| println!("       meets: {fault}"));
+    let day = Fault::bad_day(options.seed).inspect(|fault| println!("next: {fault}"));
     let server = FaultServer::start_at(options.port, day).await.context("the port cannot be listened on")?;
     println!("a bad day at {} (seed {}); Ctrl-C ends it", server.url("/"), options.seed);
     tokio::select! {

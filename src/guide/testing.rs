@@ -51,8 +51,26 @@
 //! | refused over HTTP/2 | `H2Fault::refused_stream()` (feature `testing-h2`) | sends ≤ attempts |
 //! | an untrusted certificate | `Tls` (feature `testing-tls`) | one try |
 //!
-//! `Fault::script` plays any sequence of acts, and `FaultServer::with` chooses the fault by the
-//! request. As an HTTP proxy it needs nothing special: give its URL to `reqwest::Proxy`.
+//! `Fault::script` plays any sequence of acts. `FaultServer::by_path` has steps for each path, and
+//! `FaultServer::with` chooses the fault by the request. As an HTTP proxy it needs nothing special:
+//! give its URL to `reqwest::Proxy`. To wait for the server, not for a time: `until_requests(2)`,
+//! `until_writes(2)`.
+//!
+//! # All of it at once
+//!
+//! `Fault::bad_day(seed)` has no end: 429 and 503, silence before the request's body is read and
+//! after it, connections that close before it and after it, and answers between them. Send a
+//! number of orders through it, each with a body of its own, and count what would have happened
+//! twice: `server.duplicates("idempotency-key")`, or `assert_no_duplicates`
+//! (the module `testing` shows such a test).
+//!
+//! For curl, and for a client in another language, the same day runs as a program, and tells at
+//! Ctrl-C what it counted:
+//!
+//! ```sh
+//! cargo run --example misbehave --features testing -- --port 8080 --seed 7 --key idempotency-key
+//! curl --max-time 1 --retry 3 --data "1 coffee" http://127.0.0.1:8080/orders # and see what --retry repeats
+//! ```
 //!
 //! # Chance
 //!

@@ -46,6 +46,25 @@ impl Act {
     }
 }
 
+impl std::fmt::Display for Act {
+    /// What a server does then, for a person who watches; of what is sent only the length.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::AwaitFirstByte => f.write_str("waits for the first byte"),
+            Self::ReadHead => f.write_str("reads the head"),
+            Self::ReadBody(bytes) => write!(f, "reads the head and {bytes} B of the body"),
+            Self::ReadRequest => f.write_str("reads the request"),
+            Self::Send(bytes) => write!(f, "sends {} B", bytes.len()),
+            Self::Trickle(bytes, pause) => write!(f, "sends {} B every {pause:?}", bytes.len()),
+            Self::Pause(time) => write!(f, "waits {time:?}"),
+            Self::Close => f.write_str("closes the connection"),
+            Self::Reset => f.write_str("resets the connection"),
+            Self::Hang => f.write_str("falls silent"),
+            Self::Freeze => f.write_str("freezes"),
+        }
+    }
+}
+
 impl std::fmt::Debug for Act {
     /// Of what is sent only the length.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -327,18 +346,12 @@ impl Fault {
 }
 
 impl std::fmt::Display for Fault {
-    /// For a person who watches: the status of the answer, or what is done instead of one.
+    /// For a person who watches: one act after another, without what the answer holds.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if let Some(answer) = &self.answer {
-            write!(f, "answers {}", answer.status.as_u16())?;
-            return answer
-                .headers
-                .get("retry-after")
-                .and_then(|wait| wait.to_str().ok())
-                .map_or(Ok(()), |wait| write!(f, ", retry-after {wait}"));
-        }
-        let acts: Vec<String> = self.before.iter().chain(&self.after).map(|act| format!("{act:?}")).collect();
-        f.write_str(&acts.join(", "))
+        let acts = |acts: &[Act]| acts.iter().map(Act::to_string).collect::<Vec<_>>();
+        let answer = self.answer.as_ref().map(Answer::in_words).into_iter();
+        let words: Vec<String> = acts(&self.before).into_iter().chain(answer).chain(acts(&self.after)).collect();
+        f.write_str(&words.join(", "))
     }
 }
 
@@ -368,6 +381,20 @@ enum Framing {
 impl Answer {
     fn new(status: StatusCode) -> Self {
         Self { status, headers: HeaderMap::new(), body: Bytes::new(), framing: Framing::Length, body_after: None, sent_of_body: usize::MAX }
+    }
+
+    fn in_words(&self) -> String {
+        let mut words = format!("answers {}", self.status.as_u16());
+        if let Some(wait) = self.headers.get(http::header::RETRY_AFTER).and_then(|wait| wait.to_str().ok()) {
+            words += &format!(" with retry-after {wait}");
+        }
+        if let Some(delay) = self.body_after {
+            words += &format!(", waits {delay:?} before the body");
+        }
+        if self.sent_of_body < self.body.len() {
+            words += &format!(", ends the body after {} of {} B", self.sent_of_body, self.body.len());
+        }
+        words
     }
 
     fn acts(&self, method: Option<&Method>) -> Vec<Act> {

@@ -449,20 +449,31 @@ fn a_bad_day_is_the_same_for_the_same_seed_and_holds_all_that_was_promised() {
     assert_eq!(day(7), day(7));
     assert_ne!(day(7), day(8));
     let promised = [
-        "answers 200",
-        "answers 429, retry-after 1",
-        "answers 503, retry-after 1",
-        "ReadHead, Hang",
-        "ReadRequest, Hang",
-        "AwaitFirstByte, Close",
-        "ReadRequest, Close",
+        "reads the request, answers 200",
+        "reads the request, answers 429 with retry-after 1",
+        "reads the request, answers 503 with retry-after 1",
+        "reads the head, falls silent",
+        "reads the request, falls silent",
+        "waits for the first byte, closes the connection",
+        "reads the request, closes the connection",
     ];
     let day = day(7);
     for fault in promised {
         assert!(day.iter().filter(|met| *met == fault).count() >= 15, "{fault}");
     }
     assert!(day.iter().all(|met| promised.contains(&met.as_str())));
-    assert!(day.iter().filter(|met| *met == "answers 200").count() >= 100);
+    assert!(day.iter().filter(|met| *met == promised[0]).count() >= 100);
+}
+
+#[test]
+fn a_fault_says_what_it_does_without_what_it_answers() {
+    let cut = Fault::ok("secret").with_header("x-secret", "secret").with_body_after(Duration::from_secs(2)).with_body_cut_at(3);
+    let said = "reads the request, answers 200, waits 2s before the body, ends the body after 3 of 6 B, closes the connection";
+    assert_eq!(cut.to_string(), said);
+    let slow = Fault::status(503).after(Duration::from_millis(20)).to_string();
+    assert_eq!(slow, "reads the request, waits 20ms, answers 503");
+    let odd = Fault::script([Act::ReadBody(7), Act::Send("secret".into()), Act::Trickle("ab".into(), Duration::from_secs(1))]);
+    assert_eq!(odd.to_string(), "reads the head and 7 B of the body, sends 6 B, sends 2 B every 1s");
 }
 
 #[tokio::test]
