@@ -155,6 +155,35 @@ fn every_page_is_listed_and_every_link_from_the_readme_leads_to_one() {
     }
 }
 
+/// What the crate says to its users names pages, and every one of them is there.
+#[test]
+fn every_page_that_the_code_or_the_docs_name_is_one() {
+    let pages = pages();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut open: Vec<_> = ["src", "docs", "examples"].map(|folder| root.join(folder)).into();
+    let mut named = BTreeMap::new();
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            open.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+            continue;
+        }
+        if !path.extension().is_some_and(|kind| kind == "rs" || kind == "md") {
+            continue;
+        }
+        for mention in fs::read_to_string(&path).unwrap().split("guide::").skip(1) {
+            let end = mention.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').unwrap_or(mention.len());
+            named.insert(mention[..end].to_owned(), path.clone());
+        }
+    }
+    for (name, file) in &named {
+        assert!(pages.contains_key(name), "{} names guide::{name}, and there is no such page", file.display());
+    }
+    // Misuses, advice and a doc comment: they were looked through.
+    for name in ["budgets", "deadlines", "keys", "order", "probes"] {
+        assert!(named.contains_key(name), "nobody names guide::{name}");
+    }
+}
+
 #[test]
 fn the_two_commands_are_the_ones_that_ci_runs() {
     let script = include_str!("../../.ci/run");
