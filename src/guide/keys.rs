@@ -16,7 +16,7 @@
 //! | "this key had other content" | [`with_mismatch`]: final, and never a reason for a new key | an answer like any other |
 //! | "this is a saved answer" | [`with_replay_marker`]: final, whatever the status | unknown |
 //! | which results are saved | [`with_replays`]: the second equal failure is final where failures are saved | unstated |
-//! | unique within what | [`with_scope`] | the account |
+//! | unique within what | [`with_uniqueness`] | the account |
 //! | time of the first send as a header | [`with_first_sent_header`] (OASIS) | none |
 //! | a look-out for reused keys, on this side | [`with_reuse_guard`] | off |
 //!
@@ -117,5 +117,5 @@
 //! [`with_replay_marker`]: crate::KeyContract::with_replay_marker
 //! [`with_replays`]: crate::KeyContract::with_replays
 //! [`with_reuse_guard`]: crate::KeyContract::with_reuse_guard
-//! [`with_scope`]: crate::KeyContract::with_scope
+//! [`with_uniqueness`]: crate::KeyContract::with_uniqueness
 //! [`with_source`]: crate::KeyContract::with_source

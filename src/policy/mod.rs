@@ -59,7 +59,7 @@ pub use bucket::{BudgetLimits, Token, TokenBucket};
 pub use decision::{Decision, ResendPermit, ResendReason, StopReason};
 pub use effect::{Effect, Lapsed};
 pub use explain::Explanation;
-pub use key::{Coverage, IdempotencyKey, InvalidKey, KeyAnswer, KeyContract, KeyFormat, KeyScope, KeySource, Replays};
+pub use key::{Coverage, IdempotencyKey, InvalidKey, KeyAnswer, KeyContract, KeyFormat, KeySource, Replays, UniqueWithin};
 pub use outcome::{Ending, History, LastAnswer, Outcome};
 pub use reading::{AnswerFacts, ServerAdvice, TooEarly, Verdict};
 pub use retry_after::{Hint, InvalidHint};

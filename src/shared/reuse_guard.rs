@@ -18,7 +18,7 @@ use reqwest::{Request, Url};
 use tokio::time::Instant;
 
 use crate::{
-    policy::{IdempotencyKey, KeyContract, KeyScope, defaults},
+    policy::{IdempotencyKey, KeyContract, UniqueWithin, defaults},
     request::origin,
 };
 
@@ -69,7 +69,7 @@ impl ReuseGuard {
     ///
     /// # Errors
     /// [`Reused`] when the contract guards its keys, and this one was used with another method, URL
-    /// or body within the contract's scope while it is remembered.
+    /// or body, within what the contract says keys are unique in, while it is remembered.
     pub(crate) fn admit(
         &self,
         contract: &KeyContract,
@@ -96,10 +96,10 @@ impl ReuseGuard {
     /// Where the key has to be unique.
     fn slot(&self, contract: &KeyContract, key: &IdempotencyKey, request: &Request, endpoint: &str) -> Print {
         let place = (contract.header(), origin::whole(request.url()), key);
-        match contract.scope() {
-            KeyScope::Account => self.print(&place),
-            KeyScope::Endpoint if endpoint.is_empty() => self.print(&(place, request.method(), request.url().path())),
-            KeyScope::Endpoint => self.print(&(place, endpoint)),
+        match contract.unique_within() {
+            UniqueWithin::Account => self.print(&place),
+            UniqueWithin::Endpoint if endpoint.is_empty() => self.print(&(place, request.method(), request.url().path())),
+            UniqueWithin::Endpoint => self.print(&(place, endpoint)),
         }
     }
 
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn within_an_endpoint_the_key_means_one_thing_and_elsewhere_another() {
-        let contract = GUARDED.with_scope(KeyScope::Endpoint);
+        let contract = GUARDED.with_uniqueness(UniqueWithin::Endpoint);
         let now = Instant::now();
         let refund = post("https://api.example/refunds", "apples");
         let pears = post("https://api.example/orders?dry=no", "pears");

@@ -16,8 +16,8 @@ mod the_policy {
 
     use reqwest_safe_retry::policy::{
         Backoff, BodySupply, BudgetLimits, Decision, Draw, Effect, Evidence, Hint, HintSpread, IdempotencyKey, InvalidHint, InvalidKey,
-        Jitter, KeyContract, KeyFormat, KeyScope, KeySource, Lapsed, ResendPermit, ResendReason, RetryPolicy, RetryStatuses, Signal,
-        Situation, StopReason, UnreadableHint,
+        Jitter, KeyContract, KeyFormat, KeySource, Lapsed, ResendPermit, ResendReason, RetryPolicy, RetryStatuses, Signal, Situation,
+        StopReason, UniqueWithin, UnreadableHint,
     };
 
     #[test]
@@ -114,7 +114,7 @@ mod the_policy {
             .with_in_progress(StatusCode::CONFLICT)
             .with_replay_marker(HeaderName::from_static("x-replayed"))
             .with_length(1..=64)
-            .with_scope(KeyScope::Endpoint)
+            .with_uniqueness(UniqueWithin::Endpoint)
             .with_reuse_guard();
         const IETF: KeyContract = KeyContract::ietf(DAY);
         assert_eq!(
@@ -124,7 +124,7 @@ mod the_policy {
         assert_eq!(KeyContract::STRIPE.remembered_for(), DAY);
         pinned! {
             [KeySource::Generate, KeySource::CallerMust] => [KeySource; 2];
-            [KeyScope::Account, KeyScope::Endpoint] => [KeyScope; 2];
+            [UniqueWithin::Account, UniqueWithin::Endpoint] => [UniqueWithin; 2];
             IdempotencyKey::parse => fn(&str) -> Result<IdempotencyKey, InvalidKey>;
             IdempotencyKey::first_used => fn(IdempotencyKey, SystemTime) -> IdempotencyKey;
             IdempotencyKey::as_str => fn(&IdempotencyKey) -> &str;

@@ -16,7 +16,8 @@ pub enum Misuse {
     SeveralKeys,
     /// The request carries a key, but nothing says that the server honours one.
     KeyWithoutContract,
-    /// The key was used before with another request, within its scope and lifetime.
+    /// The key was used before with another request, where it has to be unique and within its
+    /// lifetime.
     KeyReused,
     /// The key was first used so long ago that the server may have forgotten it: sending it is a
     /// new operation. What became of the old one is unknown.

@@ -49,7 +49,7 @@ pub struct KeyContract {
     source: KeySource,
     shortest: usize,
     longest: usize,
-    scope: KeyScope,
+    unique_within: UniqueWithin,
     reuse: Reuse,
     replays: Replays,
     replay_marker: Option<HeaderName>,
@@ -87,7 +87,7 @@ impl KeyContract {
             source: KeySource::Generate,
             shortest: *defaults::KEY_LENGTH.start(),
             longest: *defaults::KEY_LENGTH.end(),
-            scope: KeyScope::Account,
+            unique_within: UniqueWithin::Account,
             reuse: Reuse::LeftToServer,
             replays: Replays::Unstated,
             replay_marker: None,
@@ -127,8 +127,8 @@ impl KeyContract {
     }
 
     /// Replaces within what a key has to be unique.
-    pub const fn with_scope(mut self, scope: KeyScope) -> Self {
-        self.scope = scope;
+    pub const fn with_uniqueness(mut self, unique_within: UniqueWithin) -> Self {
+        self.unique_within = unique_within;
         self
     }
 
@@ -208,8 +208,8 @@ impl KeyContract {
 
     /// Within what a key has to be unique.
     #[must_use]
-    pub const fn scope(&self) -> KeyScope {
-        self.scope
+    pub const fn unique_within(&self) -> UniqueWithin {
+        self.unique_within
     }
 
     /// Whether the client refuses a key that comes back with other content.
@@ -401,7 +401,7 @@ pub enum KeySource {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
-pub enum KeyScope {
+pub enum UniqueWithin {
     /// Within the account: a key must not be shared by two endpoints of the server. The cautious
     /// reading where nobody says.
     Account,

@@ -10,5 +10,5 @@
 mod contract;
 mod value;
 
-pub use contract::{Coverage, KeyAnswer, KeyContract, KeyFormat, KeyScope, KeySource, Replays};
+pub use contract::{Coverage, KeyAnswer, KeyContract, KeyFormat, KeySource, Replays, UniqueWithin};
 pub use value::{IdempotencyKey, InvalidKey};

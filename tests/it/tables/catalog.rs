@@ -193,7 +193,7 @@ const FULL: &str = r#"
 origin = "https://api.example.com"
 method = ["PUT", "PATCH"]
 path = "/orders/{order}/capture"
-effect = { keyed_write = { header = "x-key", format = "quoted", remembered_for = "2h", source = "caller_must", scope = "endpoint", replays = "settled", longest = 64, in_progress = 409, mismatch = 422, replay_marker = "x-replayed", first_sent_header = "x-first" } }
+effect = { keyed_write = { header = "x-key", format = "quoted", remembered_for = "2h", source = "caller_must", unique_within = "endpoint", replays = "settled", longest = 64, in_progress = 409, mismatch = 422, replay_marker = "x-replayed", first_sent_header = "x-first" } }
 name = "capture"
 owner = "payments"
 deadline = "1m 30s"

@@ -7,7 +7,7 @@ use std::{
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use proptest::prelude::*;
-use reqwest_safe_retry::policy::{Coverage, IdempotencyKey, KeyAnswer, KeyContract, KeyFormat, KeyScope, KeySource, Replays};
+use reqwest_safe_retry::policy::{Coverage, IdempotencyKey, KeyAnswer, KeyContract, KeyFormat, KeySource, Replays, UniqueWithin};
 use serde_json::Value;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -197,7 +197,7 @@ fn every_fact_of_a_contract_can_be_replaced_in_a_const() {
     const CONTRACT: KeyContract = KeyContract::new(HeaderName::from_static("x-key"), KeyFormat::Bare, DAY)
         .with_source(KeySource::CallerMust)
         .with_length(8..=64)
-        .with_scope(KeyScope::Endpoint)
+        .with_uniqueness(UniqueWithin::Endpoint)
         .with_reuse_guard()
         .with_replays(Replays::Successes)
         .with_replay_marker(HeaderName::from_static("x-old"))
@@ -208,7 +208,7 @@ fn every_fact_of_a_contract_can_be_replaced_in_a_const() {
 
     assert_eq!(CONTRACT.header(), "x-key");
     assert_eq!((CONTRACT.format(), CONTRACT.remembered_for()), (KeyFormat::Bare, DAY));
-    assert_eq!((CONTRACT.source(), CONTRACT.scope()), (KeySource::CallerMust, KeyScope::Endpoint));
+    assert_eq!((CONTRACT.source(), CONTRACT.unique_within()), (KeySource::CallerMust, UniqueWithin::Endpoint));
     assert_eq!((CONTRACT.length(), CONTRACT.guards_reuse()), (8..=64, true));
     assert_eq!(CONTRACT.replays(), Replays::Successes);
     assert_eq!(CONTRACT.replay_marker().unwrap(), "x-replayed");
@@ -220,7 +220,7 @@ fn every_fact_of_a_contract_can_be_replaced_in_a_const() {
 #[test]
 fn a_new_contract_promises_nothing_that_was_not_said() {
     let contract = KeyContract::new(HeaderName::from_static("x-key"), KeyFormat::Quoted, DAY);
-    assert_eq!((contract.source(), contract.scope()), (KeySource::Generate, KeyScope::Account));
+    assert_eq!((contract.source(), contract.unique_within()), (KeySource::Generate, UniqueWithin::Account));
     assert_eq!((contract.length(), contract.guards_reuse()), (1..=255, false));
     assert_eq!((contract.in_progress(), contract.mismatch()), (None, None));
     assert_eq!((contract.replays(), contract.replay_marker(), contract.first_sent_header()), (Replays::Unstated, None, None));

@@ -14,7 +14,7 @@ use reqwest_middleware::{ClientWithMiddleware, Middleware, Next, RequestBuilder,
 use reqwest_safe_retry::{
     Cause, Cooldown, Deadline, Endpoint, Evidence, HoldsBack, IdempotencyKey, KeyContract, Misuse, Outcome, ReplayRequest, RetryError,
     RetryErrorExt as _, RetryPolicy, RetryReport, SendWitness, StopReason, Verdict,
-    policy::{KeyAnswer, KeyFormat, KeyScope, KeySource, Replays, ResendReason, Signal},
+    policy::{KeyAnswer, KeyFormat, KeySource, Replays, ResendReason, Signal, UniqueWithin},
     presets,
     testing::{Recorded, Scripted, Step},
 };
@@ -580,7 +580,7 @@ async fn a_guarded_key_that_comes_back_with_other_content_is_refused_while_it_is
     assert_eq!(send(URL, "one coffee", contract()).await.status(), 201, "the same content may come back");
     assert!(matches!(misuse(&send(URL, "two coffees", contract()).await), Misuse::KeyReused));
     assert!(matches!(misuse(&send("http://peer.test/refunds", "one coffee", contract()).await), Misuse::KeyReused));
-    let per_endpoint = contract().with_scope(KeyScope::Endpoint);
+    let per_endpoint = contract().with_uniqueness(UniqueWithin::Endpoint);
     assert_eq!(send("http://peer.test/refunds", "one coffee", per_endpoint).await.status(), 201);
     assert_eq!(send("http://other.test/orders", "two coffees", contract()).await.status(), 201, "another account");
     assert_eq!(send(URL, "two coffees", KeyContract::STRIPE).await.status(), 201, "nobody asked for the guard");

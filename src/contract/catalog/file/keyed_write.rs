@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     contract::presets,
-    policy::{KeyContract, KeyFormat, KeyScope, KeySource, Replays},
+    policy::{KeyContract, KeyFormat, KeySource, Replays, UniqueWithin},
 };
 
 #[derive(Deserialize)]
@@ -21,7 +21,7 @@ pub(super) struct KeyedWrite {
     format: Option<Format>,
     remembered_for: Option<Limit>,
     source: Option<Source>,
-    scope: Option<Scope>,
+    unique_within: Option<Within>,
     replays: Option<Replayed>,
     shortest: Option<usize>,
     longest: Option<usize>,
@@ -65,7 +65,7 @@ enum Source {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Scope {
+enum Within {
     Account,
     Endpoint,
 }
@@ -84,7 +84,7 @@ impl KeyedWrite {
         let length = self.length(&contract)?;
         let contract = given(contract, length, KeyContract::with_length);
         let contract = given(contract, self.source.map(KeySource::from), KeyContract::with_source);
-        let contract = given(contract, self.scope.map(KeyScope::from), KeyContract::with_scope);
+        let contract = given(contract, self.unique_within.map(UniqueWithin::from), KeyContract::with_uniqueness);
         let contract = given(contract, self.replays.map(Replays::from), KeyContract::with_replays);
         let contract = given(contract, self.in_progress, |contract, Status(status)| contract.with_in_progress(status));
         let contract = given(contract, self.mismatch, |contract, Status(status)| contract.with_mismatch(status));
@@ -142,11 +142,11 @@ impl From<Source> for KeySource {
     }
 }
 
-impl From<Scope> for KeyScope {
-    fn from(scope: Scope) -> Self {
-        match scope {
-            Scope::Account => Self::Account,
-            Scope::Endpoint => Self::Endpoint,
+impl From<Within> for UniqueWithin {
+    fn from(within: Within) -> Self {
+        match within {
+            Within::Account => Self::Account,
+            Within::Endpoint => Self::Endpoint,
         }
     }
 }

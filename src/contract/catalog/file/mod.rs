@@ -32,7 +32,7 @@ impl EndpointCatalog {
     /// `azure_communication`, `paypal_orders`, `paypal_payments`, `adyen`, `checkout_com`,
     /// `truelayer`, `whop`, `fullstory`), or `header` and `format` (`"bare"`, `"quoted"`).
     /// `remembered_for` is required where no preset knows it. These replace single facts: `source`
-    /// (`"generate"`, `"caller_must"`), `scope` (`"account"`, `"endpoint"`), `replays`
+    /// (`"generate"`, `"caller_must"`), `unique_within` (`"account"`, `"endpoint"`), `replays`
     /// (`"everything"`, `"successes"`, `"settled"`), `shortest`, `longest`, `in_progress`,
     /// `mismatch` (statuses), `replay_marker`, `first_sent_header` (headers).
     ///
