@@ -1,7 +1,8 @@
 //! Outcome: what is known about an operation once nothing more is sent, in one match.
 //!
 //! `docs/tables.md` prints the match, and a test compares the two. There is no catch-all arm, so a
-//! new reason to stop does not compile until somebody has thought about it.
+//! new kind of last answer or of history does not compile until somebody has thought about it. Of
+//! a new reason to stop, `StopReason::is_final` says what counts here.
 
 use std::fmt;
 

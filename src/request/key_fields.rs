@@ -2,9 +2,10 @@
 
 use http::{HeaderMap, HeaderName};
 
-const FIELDS: [HeaderName; 5] = [
+const FIELDS: [HeaderName; 6] = [
     HeaderName::from_static("idempotency-key"),
     HeaderName::from_static("x-idempotency-key"),
+    HeaderName::from_static("cko-idempotency-key"),
     HeaderName::from_static("paypal-request-id"),
     HeaderName::from_static("repeatability-request-id"),
     HeaderName::from_static("repeatability-first-sent"),

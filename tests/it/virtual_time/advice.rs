@@ -93,3 +93,19 @@ async fn advice_that_is_silenced_stands_in_no_report() {
     let ended = end(client(retry, &peer).put(URL).body(stream())).await;
     assert!(ended.report.advice().is_empty());
 }
+
+/// A key in any field that a preset names is seen, whoever wrote it.
+#[tokio::test(start_paused = true)]
+async fn a_key_that_nothing_speaks_of_is_named_in_the_field_of_every_preset() {
+    let presets = include_str!("../../../src/contract/presets.rs");
+    let named = presets.split("KeyContract::new(HeaderName::from_static(\"").skip(1).filter_map(|rest| rest.split('"').next());
+    let mut fields: Vec<&str> = named.chain(["idempotency-key"]).collect();
+    fields.sort_unstable();
+    fields.dedup();
+    assert_eq!(fields, ["cko-idempotency-key", "idempotency-key", "paypal-request-id", "repeatability-request-id"]);
+    for field in fields {
+        let peer = Scripted::answering(200);
+        let ended = end(client(hasty(), &peer).post(URL).header(field, "order-2041").body("one coffee")).await;
+        assert_eq!(ended.report.advice(), [Advice::KeyWithoutContract], "{field}");
+    }
+}
