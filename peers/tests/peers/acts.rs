@@ -12,9 +12,14 @@ pub(crate) struct Acts(PathBuf);
 impl Acts {
     /// None yet.
     pub(crate) fn new(folder: &Path) -> Self {
-        let file = folder.join("acts");
-        fs::write(&file, "").unwrap();
-        Self(file)
+        let acts = Self::of(folder);
+        fs::write(&acts.0, "").unwrap();
+        acts
+    }
+
+    /// What was done so far.
+    pub(crate) fn of(folder: &Path) -> Self {
+        Self(folder.join("acts"))
     }
 
     /// One line for each act.

@@ -171,6 +171,10 @@ impl Row {
         }
     }
 
+    pub(crate) fn answered(&self) -> usize {
+        self.ended(End::Answered)
+    }
+
     fn ended(&self, end: End) -> usize {
         self.ends.get(&end).copied().unwrap_or_default()
     }

@@ -7,6 +7,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "what fails here fails its test")]
 
 mod acts;
+mod asgi;
+mod haproxy;
 mod load;
 mod nginx;
 mod node;

@@ -15,21 +15,26 @@ use std::{
 /// How long a server may take to start or to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-pub(crate) struct Process(Child);
+pub(crate) struct Process {
+    child: Child,
+    /// What it printed.
+    said: PathBuf,
+}
 
 impl Process {
     /// Starts a program. Where it is not installed, the test fails with the name of its package.
     pub(crate) fn start(command: &mut Command, package: &str, folder: &Path) -> Self {
-        let said = || File::create(folder.join("said")).unwrap();
-        match command.current_dir(folder).stdout(said()).stderr(said()).spawn() {
-            Ok(child) => Self(child),
+        let said = folder.join("said");
+        let file = File::create(&said).unwrap();
+        match command.current_dir(folder).stdout(file.try_clone().unwrap()).stderr(file).spawn() {
+            Ok(child) => Self { child, said },
             Err(error) if error.kind() == io::ErrorKind::NotFound => panic!("{package} is not installed, and this test needs it"),
             Err(error) => panic!("{package}: {error}"),
         }
     }
 
     pub(crate) fn id(&self) -> u32 {
-        self.0.id()
+        self.child.id()
     }
 
     /// Sends it a signal.
@@ -38,8 +43,24 @@ impl Process {
         assert!(sent.unwrap().success(), "{name} was not sent");
     }
 
+    /// Waits until it listens. What it says when it lacks something names the package of that.
+    pub(crate) fn until_open(&mut self, port: u16, lacks: &[(&str, &str)]) {
+        let since = Instant::now();
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+            if self.has_ended() {
+                let said = fs::read_to_string(&self.said).unwrap();
+                match lacks.iter().find(|(words, _)| said.contains(words)) {
+                    Some((_, package)) => panic!("{package} is not installed, and this test needs it"),
+                    None => panic!("it ended before it listened: {said}"),
+                }
+            }
+            assert!(since.elapsed() < PATIENCE, "nobody listens on port {port}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     fn has_ended(&mut self) -> bool {
-        matches!(self.0.try_wait(), Ok(Some(_)))
+        matches!(self.child.try_wait(), Ok(Some(_)))
     }
 }
 
@@ -54,8 +75,8 @@ impl Drop for Process {
         while !self.has_ended() && since.elapsed() < PATIENCE {
             thread::sleep(Duration::from_millis(20));
         }
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
