@@ -61,6 +61,16 @@ impl SafeRetry {
 ///
 /// Middlewares run in this order: those from outside, the [`SafeRetry`], those from inside, the
 /// [`SendWitness`].
+///
+/// # Examples
+/// ```
+/// use reqwest_safe_retry::{SafeClientBuilder, SafeRetry};
+///
+/// fn payments() -> SafeClientBuilder {
+///     SafeRetry::new().client(reqwest::Client::builder()).redirects_off()
+/// }
+/// # payments().build().unwrap();
+/// ```
 #[must_use = "a builder does nothing until `build`"]
 pub struct SafeClientBuilder {
     retry: SafeRetry,

@@ -127,6 +127,28 @@ pub use {
 };
 
 /// What stands in a [`RetryReport`] and in what an [`Observer`] is told.
+///
+/// # Examples
+/// ```no_run
+/// use reqwest_safe_retry::report::{AttemptRecord, Found, KeyFingerprint, Origin, ProbeRecord, TimeLimit};
+/// use reqwest_safe_retry::{Cause, RetryReport};
+///
+/// /// Whether an attempt of ours was cut short by our own limit.
+/// fn cut(attempt: &AttemptRecord) -> bool {
+///     attempt.cause() == Cause::TimedOut(TimeLimit::Attempt)
+/// }
+///
+/// fn note(report: &RetryReport) {
+///     let at: &Origin = report.origin();
+///     let key: Option<KeyFingerprint> = report.key().map(|key| key.fingerprint()); // never the key
+///     let asked: Option<&ProbeRecord> = report.probes().last();
+///     let absent = asked.is_some_and(|probe| probe.found() == Found::Absent && probe.after_attempt() > 0);
+///     println!("{}://{} {key:?} cut {} absent {absent}", at.scheme(), at.host(), report.attempts().iter().any(cut));
+///     if report.sent_before().is_none() && !report.key_was_sent() && report.key_answer().is_none() {
+///         println!("{:?} {:?}", report.correlation_id(), report.time_left());
+///     }
+/// }
+/// ```
 #[cfg(feature = "middleware")]
 pub mod report {
     #[doc(inline)]
@@ -141,6 +163,26 @@ pub mod report {
 
 /// What is wrong with something that was to be built or read: everything but the failure of an
 /// operation, which is a [`RetryError`].
+///
+/// # Examples
+/// ```
+/// use reqwest_safe_retry::errors::{BodyDeadlineExceeded, CatalogError, InvalidCorrelationId, InvalidHint, InvalidKey, InvalidStatusUrl};
+/// use reqwest_safe_retry::{CorrelationId, Endpoint, EndpointCatalog, IdempotencyKey, Row, StatusUrl};
+///
+/// let key: Result<_, InvalidKey> = IdempotencyKey::parse("");
+/// let id: Result<_, InvalidCorrelationId> = CorrelationId::new("two words");
+/// let url: Result<_, InvalidStatusUrl> = StatusUrl::by_key("no template");
+/// assert!(key.is_err() && id.is_err() && url.is_err());
+///
+/// let star = EndpointCatalog::new().with_row("https://api.example", Row::get("/*", Endpoint::read()));
+/// assert!(matches!(star, Err(CatalogError::ForeignParameter { instead, .. }) if instead == "{*rest}"));
+///
+/// // A decision's hint that cannot be read, and a body that did not arrive in time.
+/// # #[allow(unused)]
+/// fn known(error: &(dyn std::error::Error + 'static)) -> bool {
+///     error.is::<InvalidHint>() || error.is::<BodyDeadlineExceeded>()
+/// }
+/// ```
 #[cfg(feature = "middleware")]
 pub mod errors {
     #[cfg(feature = "catalog-files")]

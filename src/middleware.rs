@@ -57,6 +57,7 @@ use crate::{
 /// ```
 #[derive(Clone)]
 #[must_use]
+#[doc(alias("retry", "retry after", "retries"))]
 pub struct SafeRetry {
     settings: Arc<Settings>,
     unmarked: Unmarked,
@@ -89,6 +90,7 @@ impl SafeRetry {
     ///
     /// # Default
     /// [`RetryPolicy::DEFAULT`].
+    #[doc(alias("max retries", "backoff"))]
     pub fn with_policy(self, policy: RetryPolicy) -> Self {
         self.with(|settings| settings.policy = policy)
     }
@@ -121,6 +123,7 @@ impl SafeRetry {
     ///
     /// # Default
     /// None. The policy's window then bounds when a resend may start, and no attempt is cut.
+    #[doc(alias("timeout", "total timeout"))]
     pub fn with_deadline(self, limit: Duration) -> Self {
         self.with(|settings| settings.limit = Some(limit))
     }
@@ -136,6 +139,7 @@ impl SafeRetry {
     ///
     /// # Default
     /// None: an attempt may take all that the operation has left, so a hang is never resent.
+    #[doc(alias("timeout", "attempt timeout"))]
     pub fn with_attempt_limit(self, limit: Duration) -> Self {
         self.with(|settings| settings.attempt_limit = Some(limit))
     }
@@ -212,6 +216,7 @@ impl SafeRetry {
     /// Shares what servers ask to wait among all operations of a scope, so that one `Retry-After`
     /// holds back everybody it is meant for. It is a handle: give one to several clients to share
     /// it.
+    #[doc(alias("retry after", "rate limit"))]
     pub fn with_shared_cooldown(self, cooldown: Cooldown) -> Self {
         self.with(|settings| settings.cooldown = Some(cooldown))
     }

@@ -27,6 +27,26 @@ impl Severity {
 }
 
 /// What is missing in a contract.
+///
+/// # Examples
+/// ```
+/// use reqwest_safe_retry::audit::{AuditRow, Finding, Gap, Severity};
+/// use reqwest_safe_retry::{Endpoint, EndpointCatalog, Row};
+///
+/// # fn main() -> Result<(), reqwest_safe_retry::errors::CatalogError> {
+/// let note = Row::post("/notes", Endpoint::unprotected_write().owned_by("office"));
+/// let audit = EndpointCatalog::new().with_row("https://api.example", note)?.audit();
+/// let worst: Vec<(&AuditRow, &Finding)> = audit.findings().filter(|(_, finding)| finding.severity() == Severity::Error).collect();
+/// assert!(!audit.is_ready() && worst.iter().any(|(_, finding)| finding.gap() == Gap::Unprotected));
+/// for row in audit.rows() {
+///     println!("{}: {}; when nobody knows: {}", row.route(), row.because(), row.when_unknown());
+/// }
+/// // It is meant so: a note twice hurts nobody.
+/// let accepted = audit.accepting(Gap::Unprotected);
+/// # let _ = accepted;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Gap {

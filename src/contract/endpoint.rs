@@ -113,6 +113,7 @@ impl Endpoint {
     /// §9.2.2).
     ///
     /// [RFC 9110]: https://www.rfc-editor.org/rfc/rfc9110
+    #[doc(alias("idempotency", "idempotent"))]
     pub fn idempotent_write() -> Self {
         Self::of(Kind::IdempotentWrite)
     }
@@ -124,12 +125,14 @@ impl Endpoint {
     }
 
     /// Forbids any resend, even one that is proven harmless. Deadline and limits still hold.
+    #[doc(alias("no retry", "disable retry"))]
     pub fn never_resend() -> Self {
         Self::of(Kind::NeverResend)
     }
 
     /// Writes under an idempotency key that the server honours as the contract says. A key is made
     /// when the request carries none.
+    #[doc(alias("idempotency", "idempotency key"))]
     pub fn keyed_write(contract: KeyContract) -> Self {
         Self::of(Kind::KeyedWrite(contract))
     }
@@ -190,6 +193,7 @@ impl Endpoint {
     ///
     /// # Default
     /// The client's.
+    #[doc(alias = "timeout")]
     pub fn with_deadline(self, limit: Duration) -> Self {
         self.with(|terms| terms.limit = Some(limit))
     }
@@ -208,6 +212,7 @@ impl Endpoint {
     ///
     /// # Default
     /// The client's.
+    #[doc(alias = "timeout")]
     pub fn with_attempt_limit(self, limit: Duration) -> Self {
         self.with(|terms| terms.attempt_limit = Some(limit))
     }
@@ -265,6 +270,7 @@ impl Endpoint {
     /// When nothing more is sent, the last answer comes out as it came, also where the verdict
     /// calls it a failure: `Ok` with a status of 200, if a server says its errors so. With
     /// [`failures_are_errors`](Self::failures_are_errors) such an answer never comes out as `Ok`.
+    #[doc(alias("retryable strategy", "classifier"))]
     pub fn classified_by(self, classifier: impl Fn(&Answer<'_>) -> Option<Verdict> + Send + Sync + 'static) -> Self {
         self.with(|terms| terms.classifier = Some(Arc::new(classifier)))
     }
@@ -303,6 +309,7 @@ impl Endpoint {
     ///
     /// # Default
     /// The client's, and there [`HintSources::STANDARD`]: `Retry-After` alone.
+    #[doc(alias = "retry after")]
     pub fn with_hints(self, sources: HintSources) -> Self {
         self.with(|terms| terms.hints = Some(sources))
     }

@@ -36,6 +36,7 @@ use crate::{
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[must_use]
+#[doc(alias("retry after", "rate limit"))]
 pub struct HintSources(u8);
 
 impl HintSources {

@@ -66,6 +66,7 @@ use crate::{
 ///
 /// [RFC 9110 §9.2.2]: https://www.rfc-editor.org/rfc/rfc9110#section-9.2.2
 #[async_trait]
+#[doc(alias("reconcile", "status check"))]
 pub trait StatusProbe: Send + Sync + 'static {
     /// Asks about the operation. Use [`Operation::get`] and [`Operation::send`] to go through the
     /// client's inner middlewares with the operation's credentials and time left.

@@ -37,6 +37,7 @@ use crate::{
 ///
 /// let plugin = SafeRetry::new().with_observer(Audit);
 /// ```
+#[doc(alias("callback", "on retry"))]
 pub trait Observer: Send + Sync + 'static {
     /// Something was decided. What became of a decision (a budget may refuse a resend) stands in
     /// the report at the end.

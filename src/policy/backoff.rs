@@ -19,6 +19,7 @@ use std::time::Duration;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[doc(alias("exponential backoff", "delay"))]
 pub struct Backoff {
     first: Duration,
     cap: Duration,
@@ -77,6 +78,7 @@ impl Backoff {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[expect(clippy::exhaustive_enums, reason = "the kinds that stay at or below the bound; others would break the cap")]
+#[doc(alias("full jitter", "equal jitter"))]
 pub enum Jitter {
     /// Uniform in `[0, b)`: fewest calls and shortest time under contention (AWS, "Exponential
     /// Backoff And Jitter").

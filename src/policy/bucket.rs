@@ -164,7 +164,7 @@ const fn millionths(percent: u16) -> u32 {
 ///
 /// # Examples
 /// ```
-/// use reqwest_safe_retry::policy::{BudgetLimits, TokenBucket};
+/// use reqwest_safe_retry::policy::{BudgetLimits, Token, TokenBucket};
 /// use std::time::Instant;
 ///
 /// let now = Instant::now();
@@ -173,7 +173,7 @@ const fn millionths(percent: u16) -> u32 {
 /// bucket.deposit(now);
 /// bucket.deposit(now);
 /// assert_eq!(bucket.balance(now), 1);
-/// let token = bucket.withdraw(now).expect("two operations have paid for it");
+/// let token: Token = bucket.withdraw(now).expect("two operations have paid for it");
 /// bucket.give_back(token); // the resend was not sent after all
 /// assert_eq!(bucket.balance(now), 1);
 /// ```

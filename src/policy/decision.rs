@@ -113,6 +113,14 @@ pub enum ResendReason {
 }
 
 /// Why nothing more is sent.
+///
+/// # Examples
+/// ```
+/// use reqwest_safe_retry::policy::{Decision, Effect, Evidence, RetryPolicy, Signal, Situation, StopReason};
+///
+/// let lost_answer = Situation::new(Effect::UnprotectedWrite, Signal::Failed, Evidence::Unknown);
+/// assert_eq!(RetryPolicy::DEFAULT.decide(&lost_answer), Decision::Stop(StopReason::MayHaveHappened));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

@@ -10,6 +10,14 @@ use super::{
 };
 
 /// What a policy would do, as a table: made by [`RetryPolicy::explain`], printed with `{}`.
+///
+/// # Examples
+/// ```
+/// use reqwest_safe_retry::policy::{Explanation, RetryPolicy};
+///
+/// let table: Explanation = RetryPolicy::DEFAULT.with_attempts(5).explain();
+/// println!("{table}");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "an explanation is there to be printed"]
 pub struct Explanation(RetryPolicy);

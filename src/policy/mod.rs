@@ -81,6 +81,7 @@ use protection::{Key, Occasion, Protection, protect};
 /// [`RetryPolicy::DEFAULT`]; each number with its reason in [`defaults`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
+#[doc(alias("exponential backoff", "max retries"))]
 pub struct RetryPolicy {
     attempts: u32,
     backoff: Backoff,
@@ -129,6 +130,7 @@ impl RetryPolicy {
     ///
     /// A send that only found an earlier copy of itself still being processed does not count: those
     /// have a [number of their own](Self::with_key_in_use_waits).
+    #[doc(alias("max retries", "retries"))]
     pub const fn with_attempts(self, total: u32) -> Self {
         Self { attempts: if total == 0 { 1 } else { total }, ..self }
     }

@@ -154,6 +154,7 @@ impl Class {
 impl RetryPolicy {
     /// What an answer means: the signal to decide about.
     #[must_use]
+    #[doc(alias("retry after", "status codes"))]
     pub fn read(&self, answer: &AnswerFacts) -> Signal {
         let AnswerFacts { status, key_answer, verdict, server_advice, too_early } = *answer;
         match (key_answer, verdict) {

@@ -9,6 +9,24 @@ use super::{Draw, Effect, Evidence, InvalidHint, Signal};
 /// always gives the same decision.
 ///
 /// [`Situation::new`] is complete at birth; the `with_…` methods replace single facts.
+///
+/// # Examples
+/// ```
+/// use reqwest_safe_retry::policy::{BodySupply, Decision, Effect, Evidence, Lapsed, RetryPolicy, Signal, Situation, StopReason};
+/// use std::time::Duration;
+///
+/// const HOUR: Duration = Duration::from_secs(3600);
+/// let keyed = Effect::KeyedWrite { remembered_for: 24 * HOUR, lapsed: Lapsed::Stop };
+/// let lost = Situation::new(keyed, Signal::Failed, Evidence::Unknown).with_sends(1).with_key_age(HOUR);
+/// assert!(matches!(RetryPolicy::DEFAULT.decide(&lost), Decision::Resend(_)));
+///
+/// let forgotten = lost.clone().with_key_age(25 * HOUR);
+/// assert_eq!(RetryPolicy::DEFAULT.decide(&forgotten), Decision::Stop(StopReason::KeyExpired));
+/// let streamed = lost.clone().with_body(BodySupply::Consumed);
+/// assert_eq!(RetryPolicy::DEFAULT.decide(&streamed), Decision::Stop(StopReason::BodyConsumed));
+/// let late = lost.with_time_left(Duration::from_millis(1)).with_elapsed(Duration::from_secs(20));
+/// assert_eq!(RetryPolicy::DEFAULT.decide(&late), Decision::Stop(StopReason::DeadlineTooNear));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

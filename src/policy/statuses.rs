@@ -10,6 +10,7 @@ use http::StatusCode;
 /// 408, 425, 429, 500, 502, 503, 504 ([`RetryStatuses::DEFAULT`]). 501, 505 and the rest of 5xx
 /// will not heal by repeating.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[doc(alias("retryable status", "status codes"))]
 pub struct RetryStatuses([u64; Self::WORDS]);
 
 impl RetryStatuses {

@@ -3,6 +3,15 @@
 use std::fmt;
 
 /// Why an attempt ended the way it did, as far as this side can see.
+///
+/// # Examples
+/// ```no_run
+/// use reqwest_safe_retry::{Cause, RetryReport};
+///
+/// fn timeouts(report: &RetryReport) -> usize {
+///     report.attempts().iter().filter(|attempt| matches!(attempt.cause(), Cause::TimedOut(_))).count()
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]

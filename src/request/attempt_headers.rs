@@ -21,6 +21,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[must_use]
+#[doc(alias = "grpc-timeout")]
 pub struct AttemptHeaders {
     number: Option<HeaderName>,
     time_left: Option<(HeaderName, TimeLeftFormat)>,

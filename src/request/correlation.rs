@@ -34,6 +34,7 @@ const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 #[must_use]
+#[doc(alias("request id", "x-request-id"))]
 pub struct CorrelationId {
     value: HeaderValue,
     header: HeaderName,

@@ -40,6 +40,7 @@ pub(crate) const HORIZON: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[must_use]
+#[doc(alias("timeout", "time limit"))]
 pub struct Deadline(Option<Instant>);
 
 impl Deadline {

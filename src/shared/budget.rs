@@ -42,6 +42,7 @@ use crate::{
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
+#[doc(alias("retry storm", "circuit breaker", "token bucket"))]
 pub struct RetryBudget {
     ledgers: Arc<Ledgers>,
     scoping: Scoping,

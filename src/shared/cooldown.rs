@@ -46,6 +46,7 @@ use crate::{
 /// assert_eq!(cooldown.release(scope, until), None);
 /// ```
 #[derive(Clone)]
+#[doc(alias("retry after", "rate limit", "too many requests"))]
 pub struct Cooldown {
     waits: Arc<Scopes<Wait>>,
     scoping: Scoping,

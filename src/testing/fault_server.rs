@@ -58,6 +58,7 @@ const MOST_CONNECTIONS: usize = 1024;
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias("mock server", "test server"))]
 pub struct FaultServer {
     shared: Arc<Shared>,
     listening: JoinHandle<()>,
@@ -100,7 +101,11 @@ impl FaultServer {
     ///     ("/orders", vec![Fault::close_after_request(), Fault::status(409)]),
     ///     ("/orders/status", vec![Fault::ok("shipped")]),
     /// ]).await;
-    /// # drop(server);
+    /// # let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    /// # client.post(server.url("/orders")).body("1 coffee").send().await.unwrap_err();
+    /// // … the client under test sends an order …
+    /// server.until_writes(1).await;
+    /// assert_eq!((server.writes(), server.duplicates("idempotency-key")), (1, 0));
     /// # }
     /// ```
     pub async fn by_path(scripts: impl IntoIterator<Item = (impl Into<String>, Vec<Fault>)>) -> Self {

@@ -78,6 +78,16 @@ impl FaultServer {
 }
 
 /// What an HTTP/2 server does to one stream, after it has read the whole request.
+///
+/// # Examples
+/// ```
+/// use reqwest_safe_retry::testing::{H2Fault, H2Reason};
+///
+/// let unprocessed = H2Fault::refused_stream();
+/// let leaving = H2Fault::go_away_including(H2Reason::NO_ERROR);
+/// let broken = H2Fault::ok("half").with_body_reset(H2Reason::INTERNAL_ERROR);
+/// # let _ = (unprocessed, leaving, broken);
+/// ```
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct H2Fault {

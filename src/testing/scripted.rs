@@ -54,6 +54,7 @@ use super::{
 /// # }
 /// ```
 #[derive(Clone)]
+#[doc(alias = "mock")]
 pub struct Scripted(Arc<State>);
 
 struct State {

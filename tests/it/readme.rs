@@ -1,6 +1,11 @@
 //! The README and the guide say what the code does.
 
-use std::{collections::BTreeMap, fs, path::Path, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+    time::Duration,
+};
 
 use http::StatusCode;
 use reqwest_safe_retry::policy::{BudgetLimits, Decision, Effect, Evidence, Lapsed, RetryPolicy, Signal, Situation, defaults};
@@ -155,26 +160,30 @@ fn every_page_is_listed_and_every_link_from_the_readme_leads_to_one() {
     }
 }
 
+/// Shows the sources and Markdown pages below these folders.
+fn each_text(root: &Path, folders: &[&str], mut show: impl FnMut(&Path, &str)) {
+    let mut open: Vec<_> = folders.iter().map(|folder| root.join(folder)).collect();
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            open.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+        } else if path.extension().is_some_and(|kind| kind == "rs" || kind == "md") {
+            show(&path, &fs::read_to_string(&path).unwrap());
+        }
+    }
+}
+
 /// What the crate says to its users names pages, and every one of them is there.
 #[test]
 fn every_page_that_the_code_or_the_docs_name_is_one() {
     let pages = pages();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut open: Vec<_> = ["src", "docs", "examples"].map(|folder| root.join(folder)).into();
     let mut named = BTreeMap::new();
-    while let Some(path) = open.pop() {
-        if path.is_dir() {
-            open.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
-            continue;
-        }
-        if !path.extension().is_some_and(|kind| kind == "rs" || kind == "md") {
-            continue;
-        }
-        for mention in fs::read_to_string(&path).unwrap().split("guide::").skip(1) {
+    each_text(root, &["src", "docs", "examples"], |file, text| {
+        for mention in text.split("guide::").skip(1) {
             let end = mention.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').unwrap_or(mention.len());
-            named.insert(mention[..end].to_owned(), path.clone());
+            named.insert(mention[..end].to_owned(), file.to_owned());
         }
-    }
+    });
     for (name, file) in &named {
         assert!(pages.contains_key(name), "{} names guide::{name}, and there is no such page", file.display());
     }
@@ -182,6 +191,29 @@ fn every_page_that_the_code_or_the_docs_name_is_one() {
     for name in ["budgets", "deadlines", "keys", "order", "probes"] {
         assert!(named.contains_key(name), "nobody names guide::{name}");
     }
+}
+
+#[test]
+fn every_public_type_is_shown_in_an_example() {
+    let kinds = ["struct", "enum", "trait"];
+    let types = include_str!("../../docs/public-api.txt").lines().filter_map(|line| {
+        let (_, path) = line.split(' ').zip(line.split(' ').skip(1)).find(|(kind, _)| kinds.contains(kind))?;
+        path.strip_prefix("reqwest_safe_retry::")?.trim_end_matches(':').split(['(', '<']).next()?.rsplit("::").next()
+    });
+    let code = |text: &str| text.split("```").skip(1).step_by(2).map(str::to_owned).collect::<String>();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut shown = code(README);
+    each_text(root, &["src", "examples"], |file, text| {
+        if file.starts_with(root.join("examples")) {
+            shown += text;
+        } else {
+            let docs = text.lines().filter_map(|line| line.trim_start().strip_prefix("//"));
+            shown += &code(&docs.map(|line| format!("{line}\n")).collect::<String>());
+        }
+    });
+    let words: BTreeSet<&str> = shown.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').collect();
+    let missing: BTreeSet<&str> = types.filter(|name| !words.contains(name)).collect();
+    assert!(missing.is_empty(), "no example shows {missing:?}");
 }
 
 #[test]

@@ -4,6 +4,17 @@ use std::{error::Error, fmt};
 
 /// What is wrong with a file, and where. Its text never appears whole, only the value that was
 /// refused.
+///
+/// # Examples
+/// ```
+/// use reqwest_safe_retry::EndpointCatalog;
+/// use reqwest_safe_retry::errors::{CatalogError, InvalidFile};
+///
+/// let refused = EndpointCatalog::from_toml("[[endpoint]]\nlimit = 3");
+/// let Err(CatalogError::File(refused)) = refused else { panic!("the field is misspelt") };
+/// let told: &InvalidFile = &refused;
+/// assert_eq!((told.line(), told.field()), (2, "endpoint[0].limit"));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidFile {
     line: usize,

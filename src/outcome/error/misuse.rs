@@ -4,7 +4,22 @@ use std::{error::Error, fmt};
 
 use crate::policy::{Evidence, InvalidKey};
 
-/// How a request was used wrongly.
+/// How a request was used wrongly. Its text says what to do instead.
+///
+/// # Examples
+/// ```
+/// use reqwest_safe_retry::{Endpoint, KeyContract, Misuse, RetryError, SafeRetry, policy::KeySource};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = SafeRetry::new().client(reqwest::Client::builder()).redirects_off().build()?;
+/// let callers_key = Endpoint::keyed_write(KeyContract::STRIPE.with_source(KeySource::CallerMust));
+/// let error = client.post("https://api.example/orders").with_extension(callers_key).send().await.unwrap_err();
+/// // Nothing was sent.
+/// assert!(matches!(RetryError::find(&error), Some(RetryError::Misused(Misuse::MissingKey))));
+/// # Ok(())
+/// # }
+/// ```
 #[non_exhaustive]
 pub enum Misuse {
     /// The contract wants the caller's key, and the request has none.

@@ -70,6 +70,7 @@ use crate::{outcome::report::RetryReport, policy::IdempotencyKey};
 #[derive(Debug)]
 #[non_exhaustive]
 #[must_use]
+#[doc(alias = "ambiguous")]
 pub enum RetryError {
     /// The write may or may not have happened. Do not send it again with another key: look at the
     /// state, or send it again with [`key`](Self::key).

@@ -40,8 +40,26 @@ use crate::policy::{RetryStatuses, defaults, structured};
 /// assert_eq!(CONTRACT.encode(&key)?, r#""order-2041""#);
 /// # Ok::<(), reqwest_safe_retry::policy::InvalidKey>(())
 /// ```
+///
+/// All that a server's documentation may say:
+/// ```
+/// use http::{HeaderName, StatusCode};
+/// use reqwest_safe_retry::policy::{Coverage, KeyContract, KeyScope, Replays};
+/// use std::time::Duration;
+///
+/// let contract = KeyContract::ietf(Duration::from_secs(3600))
+///     .with_scope(KeyScope::Endpoint)
+///     .with_replays(Replays::Successes)
+///     .with_replay_marker(HeaderName::from_static("idempotent-replayed"))
+///     .with_mismatch(StatusCode::UNPROCESSABLE_ENTITY)
+///     .with_length(1..=64)
+///     .with_reuse_guard();
+/// // A failure is not saved, so the same key runs the operation again.
+/// assert_eq!(contract.replays().covers(StatusCode::SERVICE_UNAVAILABLE), Coverage::RunsAgain);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
+#[doc(alias("idempotency", "idempotency key"))]
 pub struct KeyContract {
     header: HeaderName,
     format: KeyFormat,
@@ -452,6 +470,15 @@ pub enum Coverage {
 }
 
 /// What an answer says about the key it was sent under.
+///
+/// # Examples
+/// ```
+/// use http::StatusCode;
+/// use reqwest_safe_retry::policy::{AnswerFacts, KeyAnswer, RetryPolicy, Signal};
+///
+/// let copy = AnswerFacts::new(StatusCode::CONFLICT).with_key_answer(KeyAnswer::InUse);
+/// assert_eq!(RetryPolicy::DEFAULT.read(&copy), Signal::KeyInUse);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum KeyAnswer {

@@ -29,6 +29,7 @@ use crate::policy::defaults;
 /// # Ok::<(), reqwest_safe_retry::policy::InvalidKey>(())
 /// ```
 #[derive(Clone)]
+#[doc(alias("idempotency", "idempotency key"))]
 pub struct IdempotencyKey {
     text: Arc<str>,
     first_use: Option<SystemTime>,

@@ -59,6 +59,7 @@ use crate::{
 /// A request is given the benefit of "not sent" only if not even its head can have left. HTTP/3
 /// gives no evidence.
 #[derive(Debug, Clone)]
+#[doc(alias = "evidence")]
 pub struct SendWitness {
     client: Client,
     /// Where a `SafeRetry` relies on its standing here.

@@ -51,6 +51,7 @@ type BoxError = Box<dyn StdError + Send + Sync>;
 /// ```
 #[derive(Clone)]
 #[must_use]
+#[doc(alias = "stream")]
 pub struct ReplayBody {
     make: Arc<dyn Fn() -> io::Result<Body> + Send + Sync>,
     length: Option<u64>,
@@ -117,6 +118,7 @@ impl fmt::Debug for ReplayBody {
 /// ```
 #[derive(Clone)]
 #[must_use]
+#[doc(alias = "multipart")]
 pub struct ReplayRequest {
     make: Arc<dyn Fn() -> Result<Request, BoxError> + Send + Sync>,
 }
