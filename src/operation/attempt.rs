@@ -199,7 +199,10 @@ impl Attempt {
                 self.means(plan, status, [Some(&lost.head.headers), seen.as_ref()], None, earlier, RetryPolicy::read_without_body);
                 self.waits_from = Instant::now();
                 (self.facts.cause, self.held) = match (lost.loss, lost.error) {
-                    (Loss::Transport, Some(error)) => (Cause::BodyLost, Held::BodyLost(Ok(error))),
+                    (Loss::Transport, Some(error)) => {
+                        let cause = if error.is_timeout() { Cause::TimedOut(TimeLimit::Client) } else { Cause::BodyLost };
+                        (cause, Held::BodyLost(Ok(error)))
+                    }
                     (Loss::Transport | Loss::TimeUp, _) => (Cause::TimedOut(limit.is), Held::BodyLost(Err(limit.is))),
                 };
             }

@@ -349,9 +349,11 @@ async fn no_copy_is_made_that_nobody_can_need() {
 #[tokio::test(start_paused = true)]
 async fn a_status_that_will_not_heal_is_final() {
     for status in [200, 204, 301, 304, 400, 401, 403, 404, 409, 410, 412, 421, 422, 423, 501, 505, 506, 507, 508, 510, 511, 520, 599] {
-        let peer = Scripted::answering(status);
-        let ended = end(client(steady(), &peer).get(URL)).await;
-        assert_eq!((ended.status(), ended.report.stop(), peer.sends()), (status, StopReason::AnswerIsFinal, 1));
+        for method in [Method::GET, Method::PUT, Method::POST] {
+            let peer = Scripted::answering(status);
+            let ended = end(client(steady(), &peer).request(method, URL)).await;
+            assert_eq!((ended.status(), ended.report.stop(), peer.sends()), (status, StopReason::AnswerIsFinal, 1));
+        }
     }
     for status in [408, 425, 429, 500, 502, 503, 504] {
         let peer = Scripted::new([Step::status(status), Step::ok("done")]);

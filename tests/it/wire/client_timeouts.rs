@@ -108,6 +108,31 @@ async fn slow_is_not_failed_for_a_write() {
     .await;
 }
 
+/// A timeout in the body is a timeout, and the head has come all the same.
+#[tokio::test]
+async fn the_clients_timeout_in_a_body_is_told_with_the_status_that_came() {
+    let cells = Road::ALL.into_iter().flat_map(|road| [201, 503].map(|status| (road, status)));
+    // Building a client takes long, and the others' time would be running.
+    let cells = cells.map(|(road, status)| (road, status, road.client_of(retry(), plain().timeout(2 * SHORT)))).collect::<Vec<_>>();
+    join_all(cells.into_iter().map(|(road, status, client)| async move {
+        let server = FaultServer::start([Fault::status(status).with_body("one ticket").with_body_stalled_at(3)]).await;
+        let endpoint = Endpoint::unprotected_write().reading_body(1000);
+        let (result, report) = send(client.post(server.url("/orders")).body("one ticket").with_extension(endpoint)).await;
+        let error = result.unwrap_err();
+        assert!(error.timed_out(), "{road:?}: {error:?}");
+        assert!(error.transport_error().unwrap().is_timeout() && !error.transport_error().unwrap().is_connect());
+        match (status, error.safe_retry().unwrap()) {
+            (201, RetryError::BodyLost(_)) | (503, RetryError::OutcomeUnknown(_)) => {}
+            (_, other) => panic!("{road:?}: {other:?}"),
+        }
+        assert_eq!(error.safe_retry().unwrap().status().unwrap(), status);
+        let [attempt] = report.attempts() else { panic!("one attempt") };
+        assert_eq!((attempt.cause(), attempt.evidence()), (Cause::TimedOut(TimeLimit::Client), Evidence::Unknown));
+        server.assert_writes(1);
+    }))
+    .await;
+}
+
 #[tokio::test]
 async fn a_wait_that_does_not_fit_the_deadline_returns_the_answer_at_once() {
     for road in Road::ALL {

@@ -432,6 +432,27 @@ async fn a_keyed_write_lost_on_a_stale_connection_is_recovered_under_its_key() {
     }
 }
 
+/// Some servers say so before they close an idle connection, and some mean a conflict by it: it is
+/// no proof, however quickly it comes.
+#[tokio::test]
+async fn a_request_timeout_on_a_reused_connection_proves_nothing() {
+    for road in Road::ALL {
+        let said = || Fault::status(408).then_closes();
+        let (server, client) = closing_idle(road, said()).await;
+        send(client.get(server.url("/orders"))).await.assert_answered_after(&[ResendReason::EffectRepeatable]);
+        server.assert_requests(3);
+
+        for endpoint in [None, Some(write())] {
+            let (server, client) = closing_idle(road, said()).await;
+            let came = send(marked(client.post(server.url("/orders")).body("one coffee"), endpoint.as_ref())).await;
+            assert_eq!(came.result.unwrap().status(), StatusCode::REQUEST_TIMEOUT);
+            assert_eq!((came.report.outcome(), came.report.stop()), (Outcome::Unknown, StopReason::MayHaveHappened));
+            server.assert_writes(1);
+            server.assert_connections(1);
+        }
+    }
+}
+
 // ===== every trigger =====
 
 /// Everything on HTTP/1 that comes after a complete request and may pass by itself, but for
