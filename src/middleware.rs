@@ -23,6 +23,7 @@ use crate::{
     request::sent_before::SentBefore,
     shared::budget::RetryBudget,
     shared::cooldown::Cooldown,
+    shared::scope::{ScopeKey, Scoping},
 };
 
 /// The middleware. Cheap to clone; clones share the budget.
@@ -219,6 +220,26 @@ impl SafeRetry {
     #[doc(alias("retry after", "rate limit"))]
     pub fn with_shared_cooldown(self, cooldown: Cooldown) -> Self {
         self.with(|settings| settings.cooldown = Some(cooldown))
+    }
+
+    /// Replaces what an account is to the reuse guard of a
+    /// [contract](crate::KeyContract::with_reuse_guard): not the origin, but what this function
+    /// says of each operation's first request. For a client that serves several tenants, whose keys
+    /// may be alike.
+    ///
+    /// The function sees the request as it reaches this middleware, so without the headers that
+    /// signers further in add.
+    ///
+    /// # Examples
+    /// ```
+    /// use reqwest_safe_retry::{SafeRetry, ScopeKey};
+    ///
+    /// let plugin = SafeRetry::new().with_key_accounts(|request| {
+    ///     ScopeKey::of(&(ScopeKey::origin(request.url()), request.headers().get("authorization")))
+    /// });
+    /// ```
+    pub fn with_key_accounts(self, account: impl Fn(&Request) -> ScopeKey + Send + Sync + 'static) -> Self {
+        self.with(|settings| settings.accounts = Scoping::By(Arc::new(account)))
     }
 
     /// Tells the upstream the number of each attempt and the time left for it.

@@ -33,6 +33,7 @@ use crate::{
     shared::budget::{BudgetAccount, Withdrawal},
     shared::cooldown::CooldownPlace,
     shared::kept_alive::KeptAlive,
+    shared::reuse_guard::GuardedKey,
 };
 
 /// Everything that was settled before the first attempt.
@@ -46,6 +47,8 @@ pub(crate) struct Plan<'a> {
     /// Present on marked requests.
     pub(crate) endpoint: Option<Endpoint>,
     pub(crate) key: Option<OperationKey>,
+    /// Present where the contract guards its keys.
+    pub(crate) guarded: Option<GuardedKey<'a>>,
     /// Whether an earlier process may have sent the operation.
     pub(crate) was_sent_before: bool,
     /// Absent on requests that are left alone.
@@ -85,7 +88,7 @@ impl<'a> Plan<'a> {
         let correlation = correlation(request, extensions);
         let stated = endpoint.as_ref();
         let sent_before = extensions.get::<SentBefore>().copied();
-        let key = key(settings, stated, request, extensions, sent_before)?;
+        let key = key(stated, request, extensions, sent_before)?;
         let alone = effect_alone(request);
         let effect = stated.map_or(alone, Endpoint::effect);
         // A key that is made now is not the one that it was sent under before.
@@ -107,6 +110,7 @@ impl<'a> Plan<'a> {
             chance: &settings.chance,
             strays: settings.strays.as_ref(),
             was_sent_before: sent_before.is_some() || key.as_ref().is_some_and(OperationKey::was_used_before),
+            guarded: guarded(settings, stated, key.as_ref(), request),
             correlation,
             key,
             endpoint,
@@ -140,6 +144,7 @@ impl<'a> Plan<'a> {
             strays: settings.strays.as_ref(),
             correlation: correlation(request, extensions),
             key: OperationKey::settle(request, None, extensions.get(), None)?,
+            guarded: None,
             was_sent_before: false,
             endpoint: None,
             advice: None,
@@ -232,9 +237,8 @@ fn advice_on_limits(settings: &Settings, endpoint: Option<&Endpoint>, effect: Ef
     (effect.outlives_an_unknown() && outlasts(attempt)).then_some(Advice::DeadlineWithinAttempt)
 }
 
-/// The key the operation is sent with, unless it was used for another request.
+/// The key the operation is sent with.
 fn key(
-    settings: &Settings,
     endpoint: Option<&Endpoint>,
     request: &mut Request,
     extensions: &Extensions,
@@ -248,15 +252,25 @@ fn key(
             return Err(Misuse::KeyExpired);
         }
     }
-    if let (Some(contract), Some(key)) = (contract, &key) {
+    if let (Some(_), Some(key)) = (contract, &key) {
         // For a later pass it would be the key of an earlier send, which it is not.
         if sent_before.is_none() || !key.was_made() {
             Call::keep(extensions, request, key.once_used());
         }
-        let name = endpoint.and_then(Endpoint::name).map_or("", AsRef::as_ref);
-        settings.reuse_guard.admit(contract, key.key(), request, name, Instant::now()).map_err(|_| Misuse::KeyReused)?;
     }
     Ok(key)
+}
+
+/// The key as the guard knows it, where the contract has one.
+fn guarded<'a>(
+    settings: &'a Settings,
+    endpoint: Option<&Endpoint>,
+    key: Option<&OperationKey>,
+    request: &Request,
+) -> Option<GuardedKey<'a>> {
+    let contract = endpoint.and_then(Endpoint::contract)?;
+    let name = endpoint.and_then(Endpoint::name).map_or("", AsRef::as_ref);
+    settings.reuse_guard.key(contract, key?.key(), &settings.accounts, request, name)
 }
 
 /// The effect of a request that nothing describes: that of its method, unless it says that it is

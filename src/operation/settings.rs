@@ -15,6 +15,7 @@ use crate::{
     shared::cooldown::Cooldown,
     shared::kept_alive::KeptAlive,
     shared::reuse_guard::ReuseGuard,
+    shared::scope::Scoping,
 };
 
 #[derive(Clone)]
@@ -31,6 +32,8 @@ pub(crate) struct Settings {
     pub(crate) telemetry: Telemetry,
     pub(crate) reuse_guard: Arc<ReuseGuard>,
     pub(crate) kept_alive: Arc<KeptAlive>,
+    /// Within what a key has to be unique.
+    pub(crate) accounts: Scoping,
     pub(crate) chance: Chance,
     /// Of a client whose every send is witnessed.
     pub(crate) strays: Option<Strays>,
@@ -51,6 +54,7 @@ impl Default for Settings {
             telemetry: Telemetry::default(),
             reuse_guard: Arc::new(ReuseGuard::new()),
             kept_alive: Arc::default(),
+            accounts: Scoping::default(),
             chance: Chance::default(),
             strays: None,
         }

@@ -19,10 +19,14 @@ pub(super) enum Progress {
 
 impl Drop for Run<'_> {
     fn drop(&mut self) {
-        match self.progress {
-            Progress::Over => return,
-            Progress::Sending => (self.evidence, self.key_evidence) = (Evidence::Unknown, Evidence::Unknown),
-            Progress::Open => {}
+        if self.progress == Progress::Sending {
+            (self.evidence, self.key_evidence) = (Evidence::Unknown, Evidence::Unknown);
+        }
+        if let Some(mut guarded) = self.guarded.take() {
+            guarded.ended(self.key_evidence);
+        }
+        if self.progress == Progress::Over {
+            return;
         }
         if self.plan.slot.is_none() && !self.watched.wants_record() {
             return;

@@ -35,6 +35,7 @@ use crate::{
     policy::{Decision, Effect, Evidence, Signal, StopReason},
     proof::witness::Redirects,
     request::deadline::Deadline,
+    shared::reuse_guard::GuardedUse,
 };
 
 use giving_up::Progress;
@@ -78,6 +79,8 @@ struct Run<'a> {
     key_in_use: u32,
     /// What sending again does, as far as it is still true.
     effect: Effect,
+    /// What was admitted under the key, where its contract guards it.
+    guarded: Option<Box<GuardedUse<'a>>>,
     advice: Vec<Advice>,
     probes: u32,
     earlier_probes: u32,
@@ -116,6 +119,7 @@ impl<'a> Run<'a> {
             hidden_sends: 0,
             key_in_use: 0,
             effect: plan.effect,
+            guarded: None,
             advice: Vec::new(),
             probes: 0,
             earlier_probes: 0,

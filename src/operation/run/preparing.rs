@@ -1,15 +1,18 @@
 //! What comes before the first attempt, and may be the reason that there is none.
 
 use reqwest::Request;
+use tokio::time::Instant;
 
 use super::{Run, cooldown::HeldBack};
 use crate::{
+    operation::key::OperationKey,
     operation::supply::{Outgoing, Supply},
     outcome::advice::Advice,
     outcome::error::Misuse,
     request::key_fields::carries_a_key,
     shared::budget::BudgetAccount,
     shared::cooldown::HoldsBack,
+    shared::reuse_guard::{KnownTo, Reused},
 };
 
 impl Run<'_> {
@@ -40,7 +43,18 @@ impl Run<'_> {
         if self.sending_until.time_left().is_zero() {
             return Err(Unsent::TimeUp);
         }
+        self.admit(&supplied.0)?;
         Ok(supplied)
+    }
+
+    /// Has the guard look at what is about to be sent under the key.
+    fn admit(&mut self, first: &Outgoing) -> Result<(), Unsent> {
+        let Some(key) = self.plan.guarded else { return Ok(()) };
+        let is_made = self.plan.key.as_ref().is_some_and(OperationKey::was_made);
+        let known_to = if is_made { KnownTo::ThisOperation } else { KnownTo::Caller };
+        let admitted = key.admit(first.request(), known_to, Instant::now());
+        self.guarded = Some(Box::new(admitted.map_err(|Reused| Unsent::Misused(Misuse::KeyReused))?));
+        Ok(())
     }
 }
 

@@ -4,9 +4,11 @@
 use super::Run;
 use crate::{
     operation::attempt::{Attempt, Held},
-    operation::supply::Supply,
+    operation::supply::{Outgoing, Supply},
     policy::{ResendPermit, StopReason},
+    request::replay::ReplayError,
     shared::budget::Withdrawal,
+    shared::reuse_guard::Reused,
 };
 
 impl Run<'_> {
@@ -27,6 +29,7 @@ impl Run<'_> {
         let may_follow = self.plan.has_probe() || self.plan.key.is_some();
         let is_last = self.sends.saturating_add(1) >= self.plan.policy.attempts() && !may_follow;
         let outgoing = if is_last { supply.resend_last(permit) } else { supply.resend(permit) };
+        let outgoing = outgoing.and_then(|outgoing| self.is_the_same(outgoing, supply));
         match outgoing {
             // The factory took what was left.
             Ok(_) if self.sending_until.time_left().is_zero() => Resent::Stopped(attempt, StopReason::DeadlineTooNear),
@@ -46,6 +49,14 @@ impl Run<'_> {
 }
 
 impl Run<'_> {
+    /// Has the guard look at what a factory made for the same key.
+    fn is_the_same(&mut self, outgoing: Outgoing, supply: &Supply) -> Result<Outgoing, ReplayError> {
+        match self.guarded.as_mut().filter(|_| supply.is_made_anew()).map(|guarded| guarded.sends_again(outgoing.request())) {
+            Some(Err(Reused)) => Err(ReplayError::OtherContent),
+            Some(Ok(())) | None => Ok(outgoing),
+        }
+    }
+
     /// Takes the token for a resend or a question. The first send pays nothing, and neither does
     /// what has to be asked before it: a process that has just started has earned nothing yet.
     ///

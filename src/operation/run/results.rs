@@ -82,6 +82,9 @@ impl Run<'_> {
         let report = self.report(&attempt, reason, outcome);
         self.ended(reason, outcome, Some(&attempt), Some(&report));
         self.fill(&report);
+        if let (Evidence::Unknown, Some(guarded)) = (self.key_evidence, &mut self.guarded) {
+            guarded.handed_out(Instant::now());
+        }
         let error = self.error(held, &attempt, report);
         *self.extensions = attempt.extensions;
         Err(error)

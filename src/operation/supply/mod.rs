@@ -94,6 +94,14 @@ impl Supply {
         }
     }
 
+    /// Whether a factory of the caller's makes each attempt, so that two of them may differ.
+    pub(crate) fn is_made_anew(&self) -> bool {
+        match self.source {
+            Source::Body(_) | Source::Request(_) => true,
+            Source::Template | Source::Spent | Source::Unneeded => false,
+        }
+    }
+
     /// The operation's request as far as it is known, for a probe.
     pub(crate) fn template(&self) -> Option<&Request> {
         self.template.as_ref()

@@ -33,6 +33,11 @@ impl Outgoing {
         self.0.headers_mut()
     }
 
+    /// What is sent, to look at.
+    pub(crate) fn request(&self) -> &Request {
+        &self.0
+    }
+
     pub(crate) fn headers(&self) -> &HeaderMap {
         self.0.headers()
     }

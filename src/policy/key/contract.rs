@@ -44,11 +44,11 @@ use crate::policy::{RetryStatuses, defaults, structured};
 /// All that a server's documentation may say:
 /// ```
 /// use http::{HeaderName, StatusCode};
-/// use reqwest_safe_retry::policy::{Coverage, KeyContract, KeyScope, Replays};
+/// use reqwest_safe_retry::policy::{Coverage, KeyContract, UniqueWithin, Replays};
 /// use std::time::Duration;
 ///
 /// let contract = KeyContract::ietf(Duration::from_secs(3600))
-///     .with_scope(KeyScope::Endpoint)
+///     .with_uniqueness(UniqueWithin::Endpoint)
 ///     .with_replays(Replays::Successes)
 ///     .with_replay_marker(HeaderName::from_static("idempotent-replayed"))
 ///     .with_mismatch(StatusCode::UNPROCESSABLE_ENTITY)
@@ -151,10 +151,19 @@ impl KeyContract {
     }
 
     /// Refuses, before anything is sent, a key that comes back with another method, URL or body
-    /// while it is remembered.
+    /// while it is remembered; and a factory that makes other content for a later attempt.
     ///
     /// The guard sees what one client sends, and remembers a bounded number of keys; the server's
     /// own check stays the authority.
+    ///
+    /// * A key means its content from its first send on, and is free again if nothing of the
+    ///   operation was processed. One that this crate makes is remembered once an error has handed
+    ///   it out.
+    /// * An account is an origin, unless the client says otherwise (`with_key_accounts`).
+    /// * After an answer, whatever its status, the key stays taken. Some servers forget it after a
+    ///   400; a corrected request is another operation all the same, and takes a key of its own.
+    /// * Each body is read for a hash when it is sent, those of factories on every attempt: about
+    ///   half a millisecond for each MiB, in the task that sends. A stream is taken for any body.
     pub const fn with_reuse_guard(mut self) -> Self {
         self.reuse = Reuse::Guarded;
         self

@@ -191,6 +191,8 @@ pub(crate) enum ReplayError {
     OtherOperation,
     #[error("the replay factory made a request without a body")]
     WithoutBody,
+    #[error("the replay factory made other content than that which was sent under the key")]
+    OtherContent,
     #[error("the body was a stream, and it is spent")]
     Spent,
 }

@@ -3,7 +3,11 @@
 
 use std::{
     collections::HashSet,
-    sync::{Arc, Mutex},
+    error::Error as _,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::SystemTime,
 };
 
@@ -12,8 +16,8 @@ use http::{Extensions, HeaderValue, Method};
 use reqwest::{Request, Response};
 use reqwest_middleware::{ClientWithMiddleware, Middleware, Next, RequestBuilder, Result};
 use reqwest_safe_retry::{
-    Cause, Cooldown, Deadline, Endpoint, Evidence, HoldsBack, IdempotencyKey, KeyContract, Misuse, Outcome, ReplayRequest, RetryError,
-    RetryErrorExt as _, RetryPolicy, RetryReport, SendWitness, StopReason, Verdict,
+    Cause, Cooldown, Deadline, Endpoint, Evidence, HoldsBack, IdempotencyKey, KeyContract, Misuse, Outcome, ReplayBody, ReplayRequest,
+    RetryError, RetryErrorExt as _, RetryPolicy, RetryReport, ScopeKey, SendWitness, StopReason, Verdict,
     policy::{KeyAnswer, KeyFormat, KeySource, Replays, ResendReason, Signal, UniqueWithin},
     presets,
     testing::{Recorded, Scripted, Step},
@@ -587,6 +591,94 @@ async fn a_guarded_key_that_comes_back_with_other_content_is_refused_while_it_is
     peer.assert_sends(5);
     sleep(LATER).await;
     assert_eq!(send(URL, "two coffees", contract()).await.status(), 201, "forgotten");
+}
+
+fn guarded() -> Endpoint {
+    Endpoint::keyed_write(KeyContract::STRIPE.with_reuse_guard())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guarded_key_that_never_left_may_be_sent_with_other_content() {
+    type Row = (&'static str, fn(RequestBuilder) -> RequestBuilder, Vec<Step>);
+    let never_left: [Row; 4] = [
+        ("refused", |request| request, vec![Step::refused(); 3]),
+        ("no time", |request| request.with_extension(Deadline::after(Duration::ZERO)), vec![]),
+        ("cooling down", |request| request.with_extension(Deadline::after(seconds(5))), vec![]),
+        ("a factory that fails", |request| request.with_extension(ReplayRequest::from_fn(|| Err("no file"))), vec![]),
+    ];
+    for (what, with, mut steps) in never_left {
+        steps.push(Step::status(201));
+        let cooldown = Cooldown::new().holding_back(HoldsBack::FirstSendsToo);
+        if what == "cooling down" {
+            steps.insert(0, Step::status(429).with_header("retry-after", "60"));
+        }
+        let peer = Scripted::new(steps);
+        let client = client(hasty().with_shared_cooldown(cooldown), &peer);
+        let order = || client.post(URL).with_extension(guarded()).with_extension(key("order-2041"));
+        if what == "cooling down" {
+            assert_eq!(end(client.get(URL).with_extension(Deadline::after(seconds(5)))).await.status(), 429);
+        }
+        let first = if what == "a factory that fails" { order() } else { order().body("one coffee") };
+        assert!(end(with(first)).await.result.is_err(), "{what}");
+        sleep(seconds(61)).await;
+        assert_eq!(end(order().body("two coffees")).await.status(), 201, "{what}");
+        assert!(matches!(misuse(&end(order().body("three coffees")).await), Misuse::KeyReused), "{what}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_made_key_is_guarded_once_an_error_has_handed_it_out() {
+    let peer = Scripted::new([Step::fails(), Step::fails(), Step::fails(), Step::status(201)]);
+    let client = client(hasty(), &peer);
+    let lost = end(post(&client, guarded())).await;
+    let handed_out = lost.error().safe_retry().and_then(RetryError::key).unwrap().clone();
+    let again = |body: &'static str| client.post(URL).body(body).with_extension(guarded()).with_extension(handed_out.clone());
+    assert!(matches!(misuse(&end(again("two coffees")).await), Misuse::KeyReused));
+    assert_eq!(end(again("one coffee")).await.status(), 201);
+    peer.assert_writes(4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tenants_may_use_one_guarded_key_each() {
+    let peer = Scripted::answering(201);
+    let by_tenant = steady().with_key_accounts(|request| ScopeKey::of(&request.headers().get("authorization")));
+    let client = client(by_tenant, &peer);
+    let send = |tenant: &'static str, body: &'static str| {
+        end(client.post(URL).bearer_auth(tenant).body(body).with_extension(guarded()).with_extension(key("order-1")))
+    };
+    assert_eq!(send("one", "one coffee").await.status(), 201);
+    assert_eq!(send("other", "two coffees").await.status(), 201);
+    assert!(matches!(misuse(&send("one", "two coffees").await), Misuse::KeyReused));
+    peer.assert_writes(2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_factory_s_other_content_does_not_go_out_under_a_guarded_key() {
+    for given in [None, Some(key("order-2041"))] {
+        let peer = Scripted::new([Step::fails(), Step::status(201)]);
+        let made = AtomicUsize::new(0);
+        let counting = ReplayBody::from_fn(move || Ok(format!("coffee number {}", made.fetch_add(1, Ordering::Relaxed)).into()));
+        let request = client(steady(), &peer).post(URL).with_extension(guarded()).with_extension(counting);
+        let ended = end(match given {
+            Some(key) => request.with_extension(key),
+            None => request,
+        });
+        let ended = ended.await;
+        assert!(matches!(ended.error().safe_retry(), Some(RetryError::OutcomeUnknown(_))));
+        assert_eq!(ended.report.stop(), StopReason::BodyConsumed);
+        assert!(ended.error().source().unwrap().to_string().contains("other content"), "{:?}", ended.error());
+        peer.assert_writes(1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_400_leaves_a_guarded_key_taken() {
+    let peer = Scripted::answering(400);
+    let client = client(steady(), &peer);
+    let send = |body: &'static str| end(client.post(URL).body(body).with_extension(guarded()).with_extension(key("order-2041")));
+    assert_eq!(send("one cofee").await.status(), 400);
+    assert!(matches!(misuse(&send("one coffee").await), Misuse::KeyReused));
+    peer.assert_writes(1);
 }
 
 #[tokio::test(start_paused = true)]
