@@ -4,7 +4,7 @@
 //! none of the next one's business. So each gets its own here, and comes back as plain facts.
 //! Whether another follows is not known here.
 
-use std::{error::Error as StdError, time::SystemTime};
+use std::time::SystemTime;
 
 use http::{Extensions, HeaderMap, StatusCode};
 use reqwest::{Response, Url};
@@ -21,6 +21,7 @@ use crate::{
     proof::errors,
     proof::witness::{Head, KeyKept, Redirects, SendSlot, Strays},
     request::deadline::Deadline,
+    request::replay::ReplayError,
     response::body::{self, Loss, Read, Whole},
     response::keep_alive::idle_timeout,
     response::url::has_url,
@@ -51,7 +52,7 @@ pub(crate) enum Held {
     /// Nothing was sent by this operation.
     Unsent,
     /// The request could not be supplied once more.
-    Unsupplied(Box<dyn StdError + Send + Sync>),
+    Unsupplied(ReplayError),
 }
 
 /// Sends once. The attempt gets the shorter of its own limit and the time left, and its own clone

@@ -41,7 +41,7 @@ impl Run<'_> {
                 Resent::Sent(Box::pin(self.send(outgoing)).await)
             }
             Err(error) => {
-                attempt.held = Held::Unsupplied(Box::new(error));
+                attempt.held = Held::Unsupplied(error);
                 Resent::Stopped(attempt, StopReason::BodyConsumed)
             }
         }

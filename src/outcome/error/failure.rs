@@ -8,6 +8,7 @@ use crate::{
     outcome::report::RetryReport,
     policy::{IdempotencyKey, StopReason},
     proof::errors::Unquoted,
+    request::replay::ReplayError,
     request::shown,
 };
 
@@ -27,7 +28,8 @@ pub(crate) enum FailureSource {
     Transport(reqwest::Error),
     /// The same, whose chain would print what a peer wrote, and what is printed instead.
     Quoting(reqwest::Error, Unquoted),
-    Supply(Box<dyn Error + Send + Sync>),
+    /// A later attempt could not be supplied.
+    Supply(ReplayError),
 }
 
 impl Failure {
@@ -68,7 +70,7 @@ impl Failure {
         match &self.0.source {
             Some(FailureSource::Transport(error)) => Some(error),
             Some(FailureSource::Quoting(_, unquoted)) => Some(unquoted),
-            Some(FailureSource::Supply(error)) => Some(&**error),
+            Some(FailureSource::Supply(error)) => Some(error),
             None => None,
         }
     }
@@ -85,7 +87,13 @@ impl fmt::Display for Failure {
         }
         self.0.status.map_or(Ok(()), |status| write!(f, ", status {}", status.as_u16()))?;
         // The one reason to stop that lies in the program: it could have been sent again.
-        if report.stop() == StopReason::BodyConsumed { write!(f, ", {}", report.stop()) } else { Ok(()) }
+        match &self.0.source {
+            Some(FailureSource::Supply(error)) => write!(f, ", {error}"),
+            Some(FailureSource::Transport(_) | FailureSource::Quoting(..)) | None if report.stop() == StopReason::BodyConsumed => {
+                write!(f, ", {}", report.stop())
+            }
+            Some(FailureSource::Transport(_) | FailureSource::Quoting(..)) | None => Ok(()),
+        }
     }
 }
 

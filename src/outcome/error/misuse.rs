@@ -2,7 +2,10 @@
 
 use std::{error::Error, fmt};
 
-use crate::policy::{Evidence, InvalidKey};
+use crate::{
+    policy::{Evidence, InvalidKey},
+    request::replay::ReplayError,
+};
 
 /// How a request was used wrongly. Its text says what to do instead.
 ///
@@ -99,8 +102,13 @@ impl fmt::Display for Misuse {
             Self::KeyExpired => {
                 "the idempotency key was first used longer ago than the server remembers it: look at the state first (guide::keys)"
             }
-            Self::FactoryFailed(_) => {
-                "the factory of the request or its body failed before the first attempt: correct what its error, the source, tells"
+            Self::FactoryFailed(error) => {
+                return match error.downcast_ref() {
+                    Some(ReplayError::Factory(_)) | None => f.write_str(
+                        "the factory of the request or its body failed before the first attempt: correct what its error, the source, tells",
+                    ),
+                    Some(made) => write!(f, "{made}, for the first attempt: let it make the operation's own"),
+                };
             }
         })
     }

@@ -191,7 +191,7 @@ pub(crate) enum ReplayError {
     OtherOperation,
     #[error("the replay factory made a request without a body")]
     WithoutBody,
-    #[error("the replay factory made other content than that which was sent under the key")]
+    #[error("the replay factory made other content than was sent under the key")]
     OtherContent,
     #[error("the body was a stream, and it is spent")]
     Spent,

@@ -5,7 +5,7 @@
 
 use std::{error::Error as StdError, io};
 
-use http::StatusCode;
+use http::{Method, StatusCode};
 use reqwest::{Request, Response};
 use reqwest_middleware::{ClientWithMiddleware, Error, Middleware, Next, RequestBuilder, Result};
 use reqwest_safe_retry::{
@@ -433,7 +433,33 @@ async fn a_factory_for_another_operation_is_misuse() {
     let other = ReplayRequest::from_fn(move || transport.post("http://peer.test/elsewhere").body("one coffee").build());
     let ended = end(client(steady(), &peer).post(URL).with_extension(other)).await;
     assert!(matches!(ours(&ended), RetryError::Misused(Misuse::FactoryFailed(_))));
+    assert!(ended.error().to_string().contains("made a request for another method or URL"), "{}", ended.error());
     peer.assert_sends(0);
+}
+
+/// As one that signs the query anew does. The caller reads the message, and not its sources.
+#[tokio::test(start_paused = true)]
+async fn an_error_says_what_the_factory_made_instead() {
+    fn made(url: &str, body: Option<&'static str>) -> Request {
+        let mut request = Request::new(Method::POST, url.parse().unwrap());
+        *request.body_mut() = body.map(Into::into);
+        request
+    }
+    let another = || made("http://peer.test/orders?signature=S3CRET", Some("one coffee"));
+    let rows: [(&str, fn() -> Request); 2] = [
+        ("the replay factory made a request for another method or URL", another),
+        ("the replay factory made a request without a body", || made(URL, None)),
+    ];
+    for (said, make) in rows {
+        let peer = Scripted::new([Step::fails()]);
+        let factory = ReplayRequest::from_fn(move || Ok::<_, io::Error>(make()));
+        let keyed = Endpoint::keyed_write(KeyContract::STRIPE);
+        let ended = end(client(steady(), &peer).post(URL).body("one coffee").with_extension(keyed).with_extension(factory)).await;
+        assert!(matches!(ours(&ended), RetryError::OutcomeUnknown(_)));
+        let message = ended.error().to_string();
+        assert!(message.contains(said) && !message.contains("S3CRET"), "{message}");
+        peer.assert_writes(1);
+    }
 }
 
 // ===== the body is lost =====
