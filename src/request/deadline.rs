@@ -26,6 +26,11 @@ pub(crate) const HORIZON: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60
 /// operations of a piece of work. Deadlines are ordered by time, [`NONE`](Self::NONE) last, so the
 /// earlier of two is their minimum.
 ///
+/// Time asleep does not count: where the monotonic clock stands still while a laptop's lid is
+/// closed or a virtual machine is paused, as on Linux, an operation may be sent after its deadline
+/// by the wall clock. Nothing here changes that; only the age of a key is also measured on the wall
+/// clock, so that no resend relies on a key that the server has forgotten meanwhile.
+///
 /// # Default
 /// [`NONE`](Self::NONE).
 ///
