@@ -5,20 +5,40 @@
 //! was decided and why, and what the database holds in the end. Each is held to what it says; the
 //! exit code tells.
 //!
+//! `-- --svg FILE` writes the stories as one picture, too.
+//!
 //! [`stories`] is the file to read first: it has all that a user of the crate would write.
 
 mod ink;
 mod orders;
+mod picture;
 mod stories;
 mod story;
 mod upstream;
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 use story::Tour;
 
+/// The file of `--svg FILE`, if it was asked for.
+fn picture() -> Result<Option<PathBuf>, String> {
+    let mut arguments = std::env::args_os().skip(1);
+    let Some(argument) = arguments.next() else { return Ok(None) };
+    match (argument == "--svg", arguments.next(), arguments.next()) {
+        (true, Some(file), None) => Ok(Some(file.into())),
+        _ => Err("the tour knows one argument: --svg FILE".to_owned()),
+    }
+}
+
 #[tokio::main]
 async fn main() -> ExitCode {
+    let svg = match picture() {
+        Ok(svg) => svg,
+        Err(usage) => {
+            eprintln!("{usage}");
+            return ExitCode::FAILURE;
+        }
+    };
     let mut tour = Tour::begin(
         "reqwest-safe-retry, a tour",
         "A real client, and a small shop that misbehaves on purpose. May this very operation run again?\n\
@@ -61,5 +81,5 @@ async fn main() -> ExitCode {
         stories::hanging_server(),
     )
     .await;
-    tour.end()
+    tour.end(svg.as_deref())
 }

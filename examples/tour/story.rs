@@ -1,6 +1,6 @@
 //! How a story is told, and how it is held to what it says.
 
-use std::{fmt::Debug, ops::Range, process::ExitCode, time::Duration};
+use std::{fmt::Debug, ops::Range, path::Path, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, Result};
 use reqwest::{Response, StatusCode};
@@ -8,7 +8,12 @@ use reqwest_middleware::{Error, RequestBuilder};
 use reqwest_safe_retry::{ReportSlot, RetryError, RetryReport};
 use tokio::time::{Instant, timeout};
 
-use crate::{ink, orders::Tally, upstream::Upstream};
+use crate::{
+    ink,
+    orders::Tally,
+    picture::{Drawn, Picture},
+    upstream::Upstream,
+};
 
 /// Far above what any story takes.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -84,6 +89,12 @@ impl Ending {
         self
     }
 
+    fn draw(&self, title: &str, picture: &mut Picture) {
+        let holds = format!("database: {}", counted(self.tally.orders, "order"));
+        let outcome = format!("outcome: {}", self.told.report.outcome());
+        picture.add(&Drawn { title, attempts: self.told.report.attempts(), took: self.told.took, outcome, holds });
+    }
+
     fn print(&self) {
         for (number, row) in self.told.report.to_string().lines().enumerate() {
             // What is the same in each story: request and titles.
@@ -96,11 +107,14 @@ impl Ending {
 
 impl Tally {
     fn in_words(&self) -> String {
-        let counted = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
         let seen = [(self.gets, "GET"), (self.posts, "POST"), (self.keys, "key")];
         let seen: Vec<_> = seen.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| counted(count, what)).collect();
         format!("{}; the server saw {}", counted(self.orders, "order"), seen.join(", "))
     }
+}
+
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 fn seconds(time: Duration) -> String {
@@ -116,12 +130,13 @@ pub(crate) struct Tour {
     began: Instant,
     told: u32,
     kept: u32,
+    picture: Picture,
 }
 
 impl Tour {
     pub(crate) fn begin(title: &str, preface: &str) -> Self {
         println!("\n{}\n{}", ink::bold(title), ink::dim(preface));
-        Self { began: Instant::now(), told: 0, kept: 0 }
+        Self { began: Instant::now(), told: 0, kept: 0, picture: Picture::default() }
     }
 
     /// Tells one story.
@@ -131,6 +146,7 @@ impl Tour {
         match story.await {
             Ok(ending) => {
                 ending.print();
+                ending.draw(title, &mut self.picture);
                 if ending.broken.is_empty() {
                     self.kept += 1;
                     line("", &ink::green(&format!("✓ {}", ending.verdict)));
@@ -143,7 +159,12 @@ impl Tour {
         }
     }
 
-    pub(crate) fn end(self) -> ExitCode {
+    /// Draws the picture if it was asked for, and sums up.
+    pub(crate) fn end(self, svg: Option<&Path>) -> ExitCode {
+        if let Some(Err(error)) = svg.map(|file| self.picture.write(file)) {
+            line("", &ink::red(&format!("✗ {error:#}")));
+            return ExitCode::FAILURE;
+        }
         let sum = format!("{} of {} stories came out as they say, in {}.", self.kept, self.told, seconds(self.began.elapsed()));
         if self.kept == self.told {
             println!("\n\n{}\n", ink::green(&format!("✓ {sum}")));
