@@ -26,7 +26,8 @@
 //! | `build_with_total_retry_duration(limit)` | window, attempts *and* budget, as below |
 //! | a `RetryableStrategy` that looks at statuses | [`with_statuses`](crate::RetryPolicy::with_statuses), or [`classified_by`](crate::Endpoint::classified_by) on an endpoint |
 //! | a `RetryableStrategy` that looks at errors | no counterpart: an error is judged by what it proves. State the effect with an [`Endpoint`](crate::Endpoint) |
-//! | `Error::Middleware(WithRetries)` | a read keeps its `reqwest::Error`; a marked write gets a [`RetryError`](crate::RetryError) |
+//! | `Error::Middleware(WithRetries)` | a read keeps its `reqwest::Error`, and so does a write that nothing marks; a marked write gets a [`RetryError`](crate::RetryError) |
+//! | `client.post(..)`, unmarked | sent once; [`with_default_write`](crate::SafeRetry::with_default_write)`(Endpoint::unprotected_write())` marks all, and a lost answer is an `OutcomeUnknown` |
 //! | streaming bodies are refused | they are sent once; a [`ReplayBody`](crate::ReplayBody) makes them repeatable |
 //!
 //! A total duration was the only limit. Here attempts and budget are limits, too, so all three are
