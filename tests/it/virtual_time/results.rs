@@ -160,9 +160,7 @@ async fn an_answer_after_resends_tells_of_all_of_them() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_may_echo_our_own_success_is_flagged_and_not_explained_away() {
-    for (method, endpoint) in
-        [(http::Method::DELETE, None), (http::Method::PUT, None), (http::Method::POST, Some(Endpoint::idempotent_write()))]
-    {
+    for (method, endpoint) in [(Method::DELETE, None), (Method::PUT, None), (Method::POST, Some(Endpoint::idempotent_write()))] {
         for status in [404, 409, 410, 412] {
             for (first, outcome) in [
                 (Step::fails(), Outcome::AnsweredAfterUnknown),
@@ -183,7 +181,7 @@ async fn an_answer_that_may_echo_our_own_success_is_flagged_and_not_explained_aw
         }
         for status in [200, 204, 400, 403, 422] {
             let peer = Scripted::new([Step::fails(), Step::status(status)]);
-            let ended = end(client(steady(), &peer).request(http::Method::DELETE, URL)).await;
+            let ended = end(client(steady(), &peer).request(Method::DELETE, URL)).await;
             assert_eq!(ended.report.outcome(), Outcome::Answered, "{status}");
         }
     }
@@ -446,11 +444,11 @@ async fn an_error_says_what_the_factory_made_instead() {
         request
     }
     let another = || made("http://peer.test/orders?signature=S3CRET", Some("one coffee"));
-    let rows: [(&str, fn() -> Request); 2] = [
-        ("the replay factory made a request for another method or URL", another),
-        ("the replay factory made a request without a body", || made(URL, None)),
-    ];
-    for (said, make) in rows {
+    let without_body = || made(URL, None);
+    for (said, make) in [
+        ("the replay factory made a request for another method or URL", another as fn() -> Request),
+        ("the replay factory made a request without a body", without_body),
+    ] {
         let peer = Scripted::new([Step::fails()]);
         let factory = ReplayRequest::from_fn(move || Ok::<_, io::Error>(make()));
         let keyed = Endpoint::keyed_write(KeyContract::STRIPE);
