@@ -24,11 +24,12 @@ use std::{
 use anyhow::{Context as _, Result};
 use scene::Scene;
 
-const SCENES: [Scene; 7] = [
+const SCENES: [Scene; 8] = [
     Scene { name: "dead-origin", run: dead_origin::run },
     Scene { name: "many-origins", run: many_origins::run },
     Scene { name: "trickled-heads", run: trickled::heads },
     Scene { name: "trickled-bodies", run: trickled::bodies },
+    Scene { name: "collected-bodies", run: trickled::collected_bodies },
     Scene { name: "long-heads", run: long_heads::run },
     Scene { name: "catalogue", run: catalogue::run },
     Scene { name: "clocks", run: clocks::run },

@@ -18,24 +18,30 @@ const MOST: Duration = Duration::from_secs(2);
 
 /// A field of the head that never ends.
 pub(crate) fn heads() -> Result<Found> {
-    slow("HTTP/1.1 200 OK\r\nx-slow: ")
+    slow("HTTP/1.1 200 OK\r\nx-slow: ", Endpoint::read())
 }
 
 /// A body of 60,000 bytes that would take most of an hour.
+const BODY: &str = "HTTP/1.1 200 OK\r\ncontent-length: 60000\r\n\r\n";
+
+/// Read by this crate, inside the attempt.
 pub(crate) fn bodies() -> Result<Found> {
-    slow("HTTP/1.1 200 OK\r\ncontent-length: 60000\r\n\r\n")
+    slow(BODY, Endpoint::read().reading_body(64 * 1024))
 }
 
-fn slow(begins: &'static str) -> Result<Found> {
+/// Read by the caller, who collects it with reqwest.
+pub(crate) fn collected_bodies() -> Result<Found> {
+    slow(BODY, Endpoint::read())
+}
+
+fn slow(begins: &str, endpoint: Endpoint) -> Result<Found> {
     runtime()?.block_on(async {
         let port = serve(Answer { begins: begins.to_owned(), trickles: Some(Duration::from_millis(50)) }).await?;
         let retry = SafeRetry::new().with_deadline(DEADLINE);
         let client = retry.client(reqwest::Client::builder().no_proxy()).build()?;
         let mut operations = JoinSet::new();
         for n in 0..OPERATIONS {
-            // Half of them have this crate read the body, half read it by themselves.
-            let endpoint = if n % 2 == 0 { Endpoint::read().reading_body(64 * 1024) } else { Endpoint::read() };
-            let request = client.get(format!("http://127.0.0.1:{port}/{n}")).with_extension(endpoint);
+            let request = client.get(format!("http://127.0.0.1:{port}/{n}")).with_extension(endpoint.clone());
             operations.spawn(async move {
                 let asked = Instant::now();
                 let whole = match request.send().await {
