@@ -29,6 +29,7 @@ mod plan;
 mod promise;
 mod purses;
 mod soak;
+mod stalls;
 mod summary;
 mod tally;
 mod tap;
@@ -42,6 +43,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use journal::Journal;
 use options::Options;
+use stalls::Stalls;
 use summary::Summary;
 use upstream::Upstream;
 
@@ -52,11 +54,13 @@ fn main() -> Result<ExitCode> {
     let bar = bar(&options)?;
     // The clients' own: what is alive in it when they are gone was left behind.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let stalls = Stalls::watch();
     let outcome = runtime.block_on(soak::run(&options, &upstream, &journal, &bar));
     bar.finish_and_clear();
     let outcome = outcome?;
 
-    let summary = Summary { options: &options, outcome: &outcome, counts: &upstream.counts, strays: journal.strays() };
+    let (strays, stalls) = (journal.strays(), stalls.counted()?);
+    let summary = Summary { options: &options, outcome: &outcome, counts: &upstream.counts, strays, stalls };
     let (gaps, text) = (summary.gaps(), summary.to_string());
     println!("{text}");
     if let Some(out) = &options.out {

@@ -5,6 +5,7 @@ use std::{fmt, time::Duration};
 use crate::{
     caller::How,
     fleet::{MEMBERS, ROADS, WIRES},
+    histogram::Histogram,
     leftovers::Held,
     limits::CONCURRENCY,
     options::Options,
@@ -24,6 +25,8 @@ pub(crate) struct Summary<'a> {
     pub(crate) outcome: &'a Outcome,
     pub(crate) counts: &'a Counts,
     pub(crate) strays: u64,
+    /// How long a thread had to wait for a core.
+    pub(crate) stalls: Histogram,
 }
 
 impl Summary<'_> {
@@ -120,6 +123,8 @@ impl fmt::Display for Summary<'_> {
             millis(tally.overshoots.most())
         )?;
         writeln!(f, "* Begun after its deadline: by {} at most.", millis(tally.worst_late))?;
+        let (usual, most) = (millis(self.stalls.percentile(99)), millis(self.stalls.most()));
+        writeln!(f, "* A thread waited for a core for {usual} (p99), {most} (most).")?;
         let (restarts, connections) = (self.counts.restarts(), self.counts.connections());
         writeln!(
             f,
