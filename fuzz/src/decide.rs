@@ -24,7 +24,8 @@ pub fn check(data: &[u8]) {
             within_the_attempts(&policy, &situation);
             assert!(situation.probes.saturating_add(situation.earlier_probes) < policy.attempts());
             let asks = matches!(situation.effect, Effect::ProbedWrite | Effect::KeyedWrite { .. });
-            let open = situation.evidence == Evidence::Unknown || situation.signal == Signal::KeyInUse;
+            // No evidence of this operation speaks for what was sent before it.
+            let open = situation.evidence == Evidence::Unknown || matches!(situation.signal, Signal::KeyInUse | Signal::SentBefore);
             assert!(asks && open, "nothing to ask about: {situation:?}");
         }
         Decision::Return | Decision::Stop(_) => {}

@@ -17,7 +17,7 @@ pub fn check(data: &[u8]) {
     let row = |path: &str| Row::get(path.to_owned(), Endpoint::read().named("row"));
     let catalog = match EndpointCatalog::new().with_row(ORIGIN, row(template)) {
         Ok(catalog) => catalog,
-        Err(CatalogError::Path { row }) => {
+        Err(CatalogError::Path { row } | CatalogError::ForeignParameter { row, .. }) => {
             let query = template.split_once(['?', '#']).map_or("", |(_, query)| query);
             return assert!(query.len() < 8 || !row.contains(query), "an error repeats a query");
         }

@@ -104,12 +104,12 @@ fn integer(field: &[u8]) -> Option<&[u8]> {
     ((1..=15).contains(&whole) && !rest.starts_with(b".")).then_some(rest)
 }
 
-/// Base64, padded or not, then a colon (§4.2.7).
+/// Base64, padded as far as it likes, then a colon: a reader makes up for what is missing (§4.2.7).
 fn byte_sequence(field: &[u8]) -> Option<&[u8]> {
     let padding = after_all(field, |byte| byte.is_ascii_alphanumeric() || b"+/".contains(&byte));
     let rest = after_all(padding, |byte| byte == b'=');
     let (digits, padding) = (field.len() - padding.len(), padding.len() - rest.len());
-    let whole = digits % 4 != 1 && (padding == 0 || (digits + padding) % 4 == 0 && padding < 3);
+    let whole = digits % 4 != 1 && padding <= (4 - digits % 4) % 4;
     let rest = rest.strip_prefix(b":")?;
     whole.then_some(rest)
 }
@@ -170,6 +170,9 @@ mod tests {
             ";a=tok/en:1",
             ";a=:aGk=:",
             ";a=:aGk:",
+            ";a=:Gk==:",
+            ";a=:Gk=:",
+            ";a=:Gk:",
             ";a=::",
             ";a=?0;b=?1",
             ";a=@-1",
