@@ -117,6 +117,13 @@ fn assert_refuses_below(throttle: &AdaptiveThrottle, requests: u32, accepts: u32
 }
 
 #[test]
+fn adaptive_limits_are_what_they_were_given() {
+    let limits = AdaptiveLimits::percent(150).with_window(Duration::from_secs(7));
+    assert_eq!((limits.requests_percent(), limits.window()), (150, Duration::from_secs(7)));
+    assert_eq!(AdaptiveLimits::percent(200), AdaptiveLimits::DEFAULT);
+}
+
+#[test]
 fn gax_refuses_by_the_same_chance() {
     let now = Instant::now();
     let mut throttle = AdaptiveThrottle::new(AdaptiveLimits::DEFAULT, now);

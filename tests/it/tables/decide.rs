@@ -194,6 +194,18 @@ fn a_spent_body_stops_a_resend_and_no_probe() {
 }
 
 #[test]
+fn a_copy_under_way_is_waited_for_as_often_as_the_policy_says() {
+    let after = |copies| Situation::new(REMEMBERED, Signal::KeyInUse, Evidence::Unknown).with_sends(copies).with_key_in_use(copies);
+    for waits in [0, 2, 4] {
+        let policy = RetryPolicy::DEFAULT.with_key_in_use_waits(waits);
+        assert_eq!(policy.key_in_use_waits(), waits);
+        assert_eq!(kind(&policy.decide(&after(waits))), "KeyDeduplicates");
+        assert_eq!(kind(&policy.decide(&after(waits + 1))), "stop AttemptsSpent");
+        assert_eq!(kind(&policy.with_attempts(1).decide(&after(waits))), "stop AttemptsSpent");
+    }
+}
+
+#[test]
 fn attempts_count_the_first_send() {
     let after = |sends| Situation::new(Effect::Read, Signal::Failed, Evidence::Unknown).with_sends(sends);
     let policy = RetryPolicy::DEFAULT.with_attempts(2);
