@@ -51,16 +51,16 @@ async fn outside_resends_pass_the_limit_uncounted() {
     assert_eq!(permits.0.load(Ordering::Relaxed), 1);
 }
 
-/// Waiting for a permit is time of the attempt. What another middleware does above the witness is
-/// unseen, so a write that the deadline ends there is unknown, although nothing was sent.
+/// Waiting for a permit is time of the attempt. Nothing came to the witness of the paved road, so a
+/// write that the deadline ends there was not sent.
 #[tokio::test]
-async fn inside_the_deadline_ends_the_wait_for_a_permit_and_a_write_is_unknown() {
+async fn inside_the_deadline_ends_the_wait_for_a_permit_and_a_write_was_not_sent() {
     let server = FaultServer::start([]).await;
     let order = inside(reqwest_ratelimit::all(NoPermits)).post(server.url("/orders"));
     let (result, report) = sent(order.with_extension(Deadline::after(Duration::from_millis(50)))).await;
     assert!(result.unwrap_err().timed_out());
     let report = report.unwrap();
-    assert_eq!((report.attempts().len(), report.outcome()), (1, Outcome::Unknown));
+    assert_eq!((report.attempts().len(), report.outcome()), (1, Outcome::Unprocessed));
     server.assert_requests(0);
 }
 
