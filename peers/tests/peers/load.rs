@@ -106,7 +106,8 @@ impl Load {
     }
 
     fn client(&self, who: Who) -> ClientWithMiddleware {
-        let builder = reqwest::Client::builder().no_proxy();
+        // A process that was forked meanwhile may hold a killed one's connection open for ever.
+        let builder = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(5));
         let builder = if self.version == Version::HTTP_2 { builder.http2_prior_knowledge() } else { builder.http1_only() };
         match who {
             Who::Reqwest => ClientBuilder::new(builder.build().unwrap()).build(),
