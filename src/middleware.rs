@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use http::Extensions;
 use reqwest::{Request, Response};
 use reqwest_middleware::{Middleware, Next};
@@ -274,24 +274,31 @@ pub(crate) struct Limits {
     pub(crate) attempt: Option<Duration>,
 }
 
-#[async_trait]
+// Not by `async_trait`: a future in another would be copied into its box.
 impl Middleware for SafeRetry {
-    async fn handle(&self, mut request: Request, extensions: &mut Extensions, next: Next<'_>) -> reqwest_middleware::Result<Response> {
+    fn handle<'s, 'e, 'n, 'f>(
+        &'s self,
+        request: Request,
+        extensions: &'e mut Extensions,
+        next: Next<'n>,
+    ) -> BoxFuture<'f, reqwest_middleware::Result<Response>>
+    where
+        Self: 'f,
+        's: 'f,
+        'e: 'f,
+        'n: 'f,
+    {
         if witness::is_inside(extensions) {
-            return next.run(request, extensions).await;
+            return next.run(request, extensions);
         }
         let settings = &*self.settings;
         let endpoint = Plan::endpoint(settings, &request, extensions);
-        let plan = if self.touches(endpoint.as_ref(), extensions) {
-            Plan::settle(settings, endpoint, &mut request, extensions).await
+        if self.touches(endpoint.as_ref(), extensions) {
+            Box::pin(operation::carry_out(settings, endpoint, request, extensions, next))
         } else if carries_ours(extensions) {
-            Plan::hands_off(settings, &mut request, extensions)
+            Box::pin(operation::hands_off(settings, request, extensions, next))
         } else {
-            return next.run(request, extensions).await;
-        };
-        match plan {
-            Ok(plan) => operation::carry_out(&plan, &settings.telemetry, request, extensions, next).await,
-            Err(misuse) => Err(operation::misused(misuse, &request, extensions, &settings.telemetry)),
+            next.run(request, extensions)
         }
     }
 }

@@ -17,7 +17,7 @@ pub(super) struct Allowed {
 
 impl Allowed {
     pub(super) fn of(endpoint: &Endpoint, limits: &Limits) -> Self {
-        let policy = endpoint.policy().unwrap_or(limits.policy);
+        let policy = endpoint.policy().copied().unwrap_or(limits.policy);
         let bounded = |limit: Option<Duration>| limit.filter(|limit| *limit < Duration::MAX);
         Self {
             deadline: bounded(endpoint.limit().or(limits.deadline)),

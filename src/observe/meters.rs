@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use metrics::{Label, Unit, counter, describe_counter, describe_histogram, histogram};
-use reqwest::Request;
 use tokio::time::Instant;
 
 use super::{
@@ -36,27 +35,28 @@ pub(super) fn describe() {
 }
 
 /// The labels that all metrics of one operation share.
-pub(super) struct Meters(Vec<Label>);
+#[derive(Clone)]
+pub(crate) struct Meters(Vec<Label>);
 
 impl Meters {
     /// Counts an operation.
-    pub(super) fn of(operation: &OperationFacts<'_>, telemetry: &Telemetry, request: &Request) -> Self {
+    pub(crate) fn of(operation: &OperationFacts<'_>, telemetry: &Telemetry) -> Self {
         let mut labels = vec![
             operation.endpoint.map_or_else(
                 || Label::from_static_parts(label::ENDPOINT, metric::UNNAMED),
                 |name| Label::new(label::ENDPOINT, name.clone()),
             ),
-            Label::from_static_parts(label::METHOD, names::method(request.method())),
+            Label::from_static_parts(label::METHOD, names::method(operation.method)),
         ];
         if telemetry.origin_in_metrics == Detail::Shown {
-            labels.push(Label::new(label::ORIGIN, Origin::of(request.url()).to_string()));
+            labels.push(Label::new(label::ORIGIN, Origin::of(operation.url).to_string()));
         }
         let meters = Self(labels);
         counter!(metric::OPERATIONS, meters.labels()).increment(1);
         meters
     }
 
-    pub(super) fn attempt(&self) {
+    pub(crate) fn attempt(&self) {
         counter!(metric::ATTEMPTS, self.labels()).increment(1);
     }
 
@@ -92,6 +92,11 @@ impl Meters {
         if end.stop == StopReason::BudgetSpent {
             self.budget(operation);
         }
+    }
+
+    /// The operation ended with the answer to its first send.
+    pub(crate) fn went_well(&self) {
+        counter!(metric::STOPS, self.labels_and(label::REASON, names::stop(StopReason::AnswerIsFinal))).increment(1);
     }
 
     pub(super) fn abandoned(&self, evidence: Evidence) {

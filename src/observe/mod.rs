@@ -7,7 +7,8 @@
 //!
 //! * **Span** `operation`, one per operation, with what all its lines share: endpoint, method,
 //!   scheme, host, port, correlation id. Its level is WARN, that of its loudest event: a filter
-//!   that lets an event through lets through what the event is about.
+//!   that lets an event through lets through what the event is about. Where nobody listens at DEBUG
+//!   it begins when something happens: an operation that goes well at once has nothing to tell.
 //! * **Events**: `attempt` for each attempt, and one for each decision: `resend` (when the budget
 //!   has paid), `probe`, or `end`.
 //! * **Levels**: `resend` is INFO. `end` is WARN when the outcome is unknown, for unmarked writes
@@ -38,7 +39,7 @@ use std::sync::Arc;
 use std::{borrow::Cow, time::Duration};
 
 use http::Method;
-use reqwest::{Request, Url};
+use reqwest::Url;
 use tokio::time::Instant;
 
 pub use observer::{Decided, Observer};
@@ -57,6 +58,8 @@ use crate::{
 
 #[cfg(feature = "tracing")]
 use advised::Advised;
+#[cfg(feature = "metrics")]
+pub(crate) use meters::Meters;
 use observer::Observers;
 
 /// What the owner of a client wants to be told.
@@ -95,12 +98,26 @@ impl Telemetry {
         self.silenced.push(advice);
     }
 
+    /// Whether an observer wants to hear of each operation.
+    pub(crate) fn has_observers(&self) -> bool {
+        !self.observers.is_empty()
+    }
+
     /// A request was used wrongly, and nothing was sent.
     pub(crate) fn misused(&self, report: &RetryReport) {
         #[cfg(feature = "tracing")]
         spans::misused(report);
         self.observers.tell(|observer| observer.ended(report));
     }
+}
+
+/// Whether somebody listens to spans and events of operations that go well at once.
+pub(crate) fn hears_what_goes_well() -> bool {
+    #[cfg(feature = "tracing")]
+    let hears = spans::are_heard();
+    #[cfg(not(feature = "tracing"))]
+    let hears = false;
+    hears
 }
 
 /// Gives the metrics their descriptions and units.
@@ -117,6 +134,13 @@ pub(crate) struct Span {
 }
 
 impl Span {
+    const fn none() -> Self {
+        Self {
+            #[cfg(feature = "tracing")]
+            span: tracing::Span::none(),
+        }
+    }
+
     /// Runs the operation inside its span.
     pub(crate) fn cover<T>(self, operation: impl Future<Output = T>) -> impl Future<Output = T> {
         #[cfg(feature = "tracing")]
@@ -129,6 +153,8 @@ impl Span {
 #[derive(Clone, Copy)]
 #[cfg_attr(not(feature = "tracing"), allow(dead_code, reason = "only a log line tells all of it"))]
 pub(crate) struct OperationFacts<'a> {
+    pub(crate) method: &'a Method,
+    pub(crate) url: &'a Url,
     pub(crate) endpoint: Option<&'a Cow<'static, str>>,
     pub(crate) correlation: Option<&'a CorrelationId>,
     /// Told as a fingerprint.
@@ -148,10 +174,20 @@ pub(crate) struct Watched<'a> {
     telemetry: Option<&'a Telemetry>,
     operation: OperationFacts<'a>,
     span: Span,
+    heard: Heard,
     #[cfg(feature = "metrics")]
-    meters: Option<meters::Meters>,
+    meters: Option<Meters>,
     sends: u32,
     progress: Progress,
+}
+
+/// What the span of an operation covers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Heard {
+    /// All of it: somebody listens to what goes well, too.
+    FromTheStart,
+    /// What follows after something happened.
+    FromHere,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -176,28 +212,79 @@ pub(crate) struct End<'a> {
 #[cfg_attr(not(all(feature = "tracing", feature = "metrics")), expect(unused_variables, reason = "the two are told different things"))]
 impl<'a> Watched<'a> {
     /// An operation of which this much is known before anything was sent.
-    pub(crate) fn new(telemetry: Option<&'a Telemetry>, operation: OperationFacts<'a>, evidence: Evidence, request: &Request) -> Self {
-        Self {
+    pub(crate) fn new(telemetry: Option<&'a Telemetry>, operation: OperationFacts<'a>, evidence: Evidence) -> Self {
+        let mut watched = Self {
             telemetry,
             operation,
-            span: Span {
-                #[cfg(feature = "tracing")]
-                span: telemetry.map_or_else(tracing::Span::none, |telemetry| spans::operation(&operation, telemetry, request)),
-            },
+            span: Span::none(),
+            heard: Heard::FromHere,
             #[cfg(feature = "metrics")]
-            meters: telemetry.map(|telemetry| meters::Meters::of(&operation, telemetry, request)),
+            meters: telemetry.map(|telemetry| Meters::of(&operation, telemetry)),
             sends: 0,
             progress: Progress::Open(evidence),
+        };
+        if telemetry.is_some() && hears_what_goes_well() {
+            watched.heard = Heard::FromTheStart;
+            watched.open_span();
+        }
+        watched
+    }
+
+    /// An operation that was sent once, of which nobody was told yet. Its metrics know it already.
+    pub(crate) fn sent_once(
+        telemetry: &'a Telemetry,
+        operation: OperationFacts<'a>,
+        #[cfg(feature = "metrics")] meters: Option<Meters>,
+    ) -> Self {
+        Self {
+            telemetry: Some(telemetry),
+            operation,
+            span: Span::none(),
+            heard: Heard::FromHere,
+            #[cfg(feature = "metrics")]
+            meters,
+            sends: 1,
+            progress: Progress::Open(Evidence::Unknown),
+        }
+    }
+
+    /// Makes the span, unless it is there.
+    fn open_span(&mut self) {
+        #[cfg(feature = "tracing")]
+        if let (true, Some(telemetry)) = (self.span.span.is_disabled(), self.telemetry) {
+            self.span.span = spans::operation(&self.operation, telemetry);
+        }
+    }
+
+    /// Tells something that may have nothing told before it, within the span.
+    #[cfg(feature = "tracing")]
+    fn tell(&mut self, tell: impl FnOnce(&Self)) {
+        if self.span.span.is_disabled() {
+            self.open_span();
+            self.span.span.clone().in_scope(|| tell(self));
+        } else {
+            tell(self);
         }
     }
 
     /// Whether the operation has to keep a record, because somebody will be told.
     pub(crate) fn wants_record(&self) -> bool {
-        self.telemetry.is_some_and(|telemetry| !telemetry.observers.is_empty())
+        self.telemetry.is_some_and(Telemetry::has_observers)
     }
 
-    pub(crate) fn span(&self) -> Span {
-        self.span.clone()
+    /// The span of the whole operation, where there is somebody to hear of all of it.
+    pub(crate) fn span(&self) -> Option<Span> {
+        (self.heard == Heard::FromTheStart).then(|| self.span.clone())
+    }
+
+    /// The span of what is left of the operation, now that something has happened. `None` where one
+    /// covers it already.
+    pub(crate) fn span_from_here(&mut self) -> Option<Span> {
+        if self.heard == Heard::FromTheStart {
+            return None;
+        }
+        self.open_span();
+        Some(self.span.clone())
     }
 
     /// An attempt goes out.
@@ -220,14 +307,14 @@ impl<'a> Watched<'a> {
     }
 
     /// Something was decided about the attempt of this record.
-    pub(crate) fn decided(&self, method: &Method, url: &Url, record: Option<&AttemptRecord>, situation: &Situation, decision: &Decision) {
+    pub(crate) fn decided(&self, record: Option<&AttemptRecord>, situation: &Situation, decision: &Decision) {
         let (Some(telemetry), Some(attempt)) = (self.telemetry, record) else { return };
         if telemetry.observers.is_empty() {
             return;
         }
         let decided = Decided {
-            method,
-            origin: Origin::of(url),
+            method: self.operation.method,
+            origin: Origin::of(self.operation.url),
             endpoint: self.operation.endpoint.map(AsRef::as_ref),
             correlation: self.operation.correlation,
             attempt,
@@ -274,12 +361,12 @@ impl<'a> Watched<'a> {
     }
 
     /// Something about how the operation was sent should be mended.
-    pub(crate) fn advised(&self, advice: Advice, url: &Url) {
+    pub(crate) fn advised(&mut self, advice: Advice) {
         #[cfg(feature = "tracing")]
         if let Some(telemetry) = self.telemetry {
-            let origin = Origin::of(url);
+            let origin = Origin::of(self.operation.url);
             if telemetry.advised.is_news(advice, &origin) {
-                spans::advice(advice, &origin);
+                self.tell(|_| spans::advice(advice, &origin));
             }
         }
     }
@@ -303,7 +390,11 @@ impl<'a> Watched<'a> {
         self.progress = Progress::Ended;
         let Some(telemetry) = self.telemetry else { return };
         #[cfg(feature = "tracing")]
-        spans::end(&self.operation, &self.span.span, self.sends, end);
+        if end.is_alarming(self.sends) {
+            self.tell(|watched| spans::end(&watched.operation, &watched.span.span, watched.sends, end));
+        } else {
+            spans::end(&self.operation, &self.span.span, self.sends, end);
+        }
         #[cfg(feature = "metrics")]
         self.meter(|meters| meters.ended(&self.operation, end));
         if let Some(report) = end.report {
@@ -312,8 +403,12 @@ impl<'a> Watched<'a> {
     }
 
     /// Nobody waits for the operation any more. A read has nothing to lose.
-    fn abandoned(&self, evidence: Evidence) {
+    fn abandoned(&mut self, evidence: Evidence) {
         let evidence = if self.operation.is_write { evidence } else { Evidence::Unprocessed };
+        match evidence {
+            Evidence::Unknown => self.open_span(),
+            Evidence::Unprocessed => {}
+        }
         // Whoever drops the operation stands outside of its span.
         #[cfg(feature = "tracing")]
         self.span.span.in_scope(|| spans::abandoned(&self.span.span, self.sends, evidence));
@@ -322,7 +417,7 @@ impl<'a> Watched<'a> {
     }
 
     #[cfg(feature = "metrics")]
-    fn meter(&self, tell: impl FnOnce(&meters::Meters)) {
+    fn meter(&self, tell: impl FnOnce(&Meters)) {
         if let Some(meters) = &self.meters {
             tell(meters);
         }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use reqwest::Request;
 use tokio::time::Instant;
 use tracing::{Level, Span, event, field::Empty, span};
 
@@ -21,23 +20,28 @@ use crate::{
     request::shown,
 };
 
-pub(super) fn operation(operation: &OperationFacts<'_>, telemetry: &Telemetry, request: &Request) -> Span {
-    let url = request.url();
+/// Whether anybody listens to what is told of an operation that goes well.
+pub(super) fn are_heard() -> bool {
+    tracing::enabled!(target: TARGET, Level::DEBUG)
+}
+
+pub(super) fn operation(operation: &OperationFacts<'_>, telemetry: &Telemetry) -> Span {
+    let (method, url) = (operation.method, operation.url);
     let endpoint = operation.endpoint.map(AsRef::<str>::as_ref);
     span!(
         target: TARGET,
         Level::WARN,
         names::OPERATION,
         { field::ENDPOINT } = endpoint,
-        { field::METHOD } = names::method(request.method()),
-        { field::METHOD_ORIGINAL } = names::other_method(request.method()).as_deref(),
+        { field::METHOD } = names::method(method),
+        { field::METHOD_ORIGINAL } = names::other_method(method).as_deref(),
         { field::SCHEME } = &*shown::scheme(url),
         { field::HOST } = shown::host(url).as_deref(),
         { field::PORT } = url.port_or_known_default(),
         { field::PATH } = (telemetry.path_in_logs == Detail::Shown).then(|| url.path()),
         { field::CORRELATION_ID } = operation.correlation.map(tracing::field::display),
         { field::KEY } = operation.key.map(|key| tracing::field::display(key.fingerprint())),
-        { field::OTEL_NAME } = tracing::field::display(names::SpanName { method: request.method(), endpoint }),
+        { field::OTEL_NAME } = tracing::field::display(names::SpanName { method, endpoint }),
         { field::OTEL_KIND } = names::SPAN_KIND,
         // For exporters, which see the span as a whole.
         { field::STATUS } = Empty,

@@ -4,22 +4,23 @@
 //! none of the next one's business. So each gets its own here, and comes back as plain facts.
 //! Whether another follows is not known here.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use http::{Extensions, HeaderMap, StatusCode};
+use http::{Extensions, HeaderMap, StatusCode, header::RETRY_AFTER};
 use reqwest::{Response, Url};
 use reqwest_middleware::{Error, Next};
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
     contract::endpoint::{Answer, Endpoint},
+    contract::hints::HintSources,
     operation::plan::Plan,
     operation::supply::Outgoing,
     outcome::facts::AttemptFacts,
     policy::{AnswerFacts, Evidence, RetryPolicy, Signal, TooEarly},
     proof::cause::{Cause, TimeLimit},
     proof::errors,
-    proof::witness::{Head, KeyKept, Redirects, SendSlot, Strays},
+    proof::witness::{Head, KeyKept, Marked, Redirects, SendSlot, Strays, Terms},
     request::deadline::Deadline,
     request::replay::ReplayError,
     response::body::{self, Loss, Read, Whole},
@@ -57,62 +58,79 @@ pub(crate) enum Held {
 
 /// Sends once. The attempt gets the shorter of its own limit and the time left, and its own clone
 /// of the extensions.
-pub(crate) async fn send(
-    plan: &Plan<'_>,
+#[expect(clippy::manual_async_fn, reason = "what an `async fn` is given it keeps twice")]
+pub(crate) fn send<'a>(
+    plan: &'a Plan<'_>,
     outgoing: Outgoing,
-    extensions: &Extensions,
-    next: Next<'_>,
+    extensions: &'a Extensions,
+    next: Next<'a>,
     deadline: Deadline,
     earlier: Earlier,
     redirects: Redirects,
-) -> Attempt {
-    let started = Instant::now();
-    let until = plan.attempt_limit.map_or(Deadline::NONE, Deadline::after).earlier(deadline);
-    let limit = Limit { until, is: if until == deadline { TimeLimit::Deadline } else { TimeLimit::Attempt } };
-
-    let promised = plan.key.as_ref().and_then(|key| key.written(outgoing.headers()));
-    let strays = plan.strays.map(Strays::count);
-    let slot = SendSlot::new(plan.watch()).promising(promised).redirected(redirects).looking_only(plan.is_left_alone());
-    let mut own = extensions.clone();
-    own.insert(slot.clone());
-    let sent = outgoing.send(next, &mut own);
-    let result = match until.instant() {
-        Some(instant) => timeout_at(instant, sent).await.map_err(|_| limit.is),
-        None => Ok(sent.await),
-    };
-    own.remove::<SendSlot>();
-    let ended = Instant::now();
-
-    let mut attempt = Attempt {
-        held: Held::TimedOut(limit.is),
-        facts: AttemptFacts {
-            signal: Signal::Failed,
-            evidence: Evidence::Unknown,
-            cause: Cause::TimedOut(limit.is),
-            status: None,
-            hint: None,
-            keeps_alive: None,
-            key_answer: None,
-            key_kept: KeyKept::Kept,
-            sends: 1,
-            started,
-            ended,
-        },
-        waits_from: ended,
-        extensions: own,
-    };
-    match result {
-        Ok(Ok(response)) => attempt.answered(plan, response, limit, &slot, earlier).await,
-        Ok(Err(error)) => attempt.failed(plan, error, &slot, earlier),
-        // proof: every send of this client is witnessed, and none was.
-        Err(_) if slot.count() == 0 && strays.is_some() && strays == plan.strays.map(Strays::count) => {
-            attempt.facts.evidence = Evidence::Unprocessed;
-        }
-        Err(_) => attempt.facts.evidence = unanswered(&slot),
+) -> impl Future<Output = Attempt> + Send + 'a {
+    async move {
+        let started = Instant::now();
+        let limit = Limit::of(plan.attempt_limit, deadline);
+        let promised = plan.key.as_ref().and_then(|key| key.written(outgoing.headers()));
+        let strays = plan.strays.map(Strays::count);
+        let terms = Terms { watch: plan.watch(), promised, redirects, looks_only: plan.is_left_alone() };
+        let mut marked = Marked::new(extensions, terms);
+        let sent = outgoing.send(next, &mut marked.extensions);
+        let result = match limit.until.instant() {
+            Some(instant) => timeout_at(instant, sent).await.map_err(|_| limit.is),
+            None => Ok(sent.await),
+        };
+        Sent { result, marked, limit, started, strays }.means(plan, earlier).await
     }
-    attempt.facts.key_kept = slot.key_kept();
-    attempt.facts.sends = slot.count().max(1);
-    attempt
+}
+
+/// An attempt that came back, before anybody has looked at it.
+pub(crate) struct Sent {
+    pub(crate) result: Result<reqwest_middleware::Result<Response>, TimeLimit>,
+    pub(crate) marked: Marked,
+    pub(crate) limit: Limit,
+    pub(crate) started: Instant,
+    /// How many sends of the client had gone past its witness before this one.
+    pub(crate) strays: Option<u64>,
+}
+
+impl Sent {
+    /// What it means.
+    pub(crate) async fn means(self, plan: &Plan<'_>, earlier: Earlier) -> Attempt {
+        let Self { result, marked, limit, started, strays } = self;
+        let ended = Instant::now();
+        let mut attempt = Attempt {
+            held: Held::TimedOut(limit.is),
+            facts: AttemptFacts {
+                signal: Signal::Failed,
+                evidence: Evidence::Unknown,
+                cause: Cause::TimedOut(limit.is),
+                status: None,
+                hint: None,
+                keeps_alive: None,
+                key_answer: None,
+                key_kept: KeyKept::Kept,
+                sends: 1,
+                started,
+                ended,
+            },
+            waits_from: ended,
+            extensions: Extensions::new(),
+        };
+        match result {
+            Ok(Ok(response)) => attempt.answered(plan, response, limit, &marked.slot, earlier).await,
+            Ok(Err(error)) => attempt.failed(plan, error, &marked.slot, earlier),
+            // proof: every send of this client is witnessed, and none was.
+            Err(_) if marked.slot.count() == 0 && strays.is_some() && strays == plan.strays.map(Strays::count) => {
+                attempt.facts.evidence = Evidence::Unprocessed;
+            }
+            Err(_) => attempt.facts.evidence = unanswered(&marked.slot),
+        }
+        attempt.facts.key_kept = marked.slot.key_kept();
+        attempt.facts.sends = marked.slot.count().max(1);
+        attempt.extensions = marked.left_behind();
+        attempt
+    }
 }
 
 /// What earlier answers of the operation said.
@@ -137,9 +155,17 @@ impl Earlier {
 
 /// The limit one attempt runs under, and whose it is.
 #[derive(Clone, Copy)]
-struct Limit {
-    until: Deadline,
-    is: TimeLimit,
+pub(crate) struct Limit {
+    pub(crate) until: Deadline,
+    pub(crate) is: TimeLimit,
+}
+
+impl Limit {
+    /// The shorter of an attempt's own limit, from now on, and the time left.
+    pub(crate) fn of(attempt: Option<Duration>, deadline: Deadline) -> Self {
+        let until = attempt.map_or(Deadline::NONE, Deadline::after).earlier(deadline);
+        Self { until, is: if until == deadline { TimeLimit::Deadline } else { TimeLimit::Attempt } }
+    }
 }
 
 impl Attempt {
@@ -288,6 +314,14 @@ impl Attempt {
             self.facts.signal = Signal::Final(head.status);
         }
     }
+}
+
+/// Whether an answer holds neither a wait nor advice, as far as they are read.
+pub(crate) fn says_nothing(hints: HintSources, headers: &HeaderMap) -> bool {
+    if hints == HintSources::STANDARD {
+        return !headers.contains_key(RETRY_AFTER);
+    }
+    hints.wait(headers, SystemTime::now()).is_none() && hints.advice(headers).is_none()
 }
 
 /// What is proven about an attempt that brought no answer. Where nothing was witnessed, an inner

@@ -1,11 +1,14 @@
 //! One operation from its first attempt to its end: plan, send, decide, obey.
 
 mod attempt;
+mod begun;
 pub(crate) mod chance;
 mod key;
+mod lane;
 pub(crate) mod plan;
 mod run;
 pub(crate) mod settings;
 mod supply;
 
-pub(crate) use run::{carry_out, misused};
+pub(crate) use lane::carry_out;
+pub(crate) use run::hands_off;

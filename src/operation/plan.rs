@@ -8,27 +8,29 @@
 
 use std::time::Duration;
 
-use http::Extensions;
-use reqwest::Request;
+use http::{Extensions, Method, StatusCode};
+use reqwest::{Request, Url};
 use tokio::time::Instant;
 
 use crate::{
     contract::endpoint::{DeadlineCovers, Endpoint},
     contract::hints::HintSources,
-    observe::OperationFacts,
+    observe::{self, OperationFacts},
     operation::chance::Chance,
     operation::key::OperationKey,
     operation::settings::Settings,
     outcome::advice::Advice,
     outcome::error::Misuse,
     outcome::report::ReportSlot,
-    policy::{Draw, Effect, RetryPolicy, defaults},
+    policy::{Draw, Effect, IdempotencyKey, RetryPolicy, Signal, defaults},
     proof::witness::{Strays, Watch},
     request::attempt_headers::AttemptHeaders,
     request::call::Call,
     request::correlation::CorrelationId,
     request::deadline::Deadline,
+    request::key_fields::carries_a_key,
     request::method_override,
+    request::replay::{ReplayBody, ReplayRequest},
     request::sent_before::SentBefore,
     shared::budget::{BudgetAccount, Withdrawal},
     shared::cooldown::CooldownPlace,
@@ -38,6 +40,8 @@ use crate::{
 
 /// Everything that was settled before the first attempt.
 pub(crate) struct Plan<'a> {
+    pub(crate) method: Method,
+    pub(crate) url: Url,
     pub(crate) policy: RetryPolicy,
     pub(crate) effect: Effect,
     pub(crate) is_write: bool,
@@ -79,7 +83,7 @@ impl<'a> Plan<'a> {
     ///
     /// # Errors
     /// The request is used wrongly, so nothing may be sent.
-    pub(crate) async fn settle(
+    pub(crate) fn settle(
         settings: &'a Settings,
         endpoint: Option<Endpoint>,
         request: &mut Request,
@@ -94,16 +98,18 @@ impl<'a> Plan<'a> {
         // A key that is made now is not the one that it was sent under before.
         let key_is_news = sent_before.is_some() && key.as_ref().is_some_and(OperationKey::was_made);
         Ok(Self {
-            policy: extensions.get().copied().or(stated.and_then(Endpoint::policy)).unwrap_or(settings.policy),
+            method: request.method().clone(),
+            url: request.url().clone(),
+            policy: *policy(settings, stated, extensions),
             effect: if key_is_news { effect.without_key() } else { effect },
             is_write: stated.map_or(alone.is_write(), |endpoint| endpoint.is_write(request.method())),
-            deadline: deadline(settings, stated, extensions).earlier(Deadline::of_scope().await),
+            deadline: deadline(settings, stated, extensions).earlier(Deadline::of_scope()),
             deadline_covers: stated.map_or(DeadlineCovers::Body, Endpoint::deadline_covers),
             attempt_limit: attempt_limit(settings, stated),
             advice: advice_on_limits(settings, stated, effect).filter(|_| extensions.get::<Deadline>().is_none()),
             account: Some(settings.budget.account(request)),
             slot: extensions.get().cloned(),
-            hints: stated.and_then(Endpoint::hints).unwrap_or(settings.hints),
+            hints: hints(settings, stated),
             cooldown: settings.cooldown.as_ref().map(|cooldown| cooldown.place(request)),
             headers: settings.attempt_headers.as_deref(),
             kept_alive: &settings.kept_alive,
@@ -128,6 +134,8 @@ impl<'a> Plan<'a> {
         // What another operation left in it is not taken for what comes from further in.
         drop(slot.as_ref().and_then(ReportSlot::take));
         Ok(Self {
+            method: request.method().clone(),
+            url: request.url().clone(),
             policy: settings.policy.with_attempts(1),
             effect: Effect::NeverResend,
             is_write: effect_alone(request).is_write(),
@@ -151,15 +159,40 @@ impl<'a> Plan<'a> {
         })
     }
 
+    /// The plan of a request that was sent before anything but this was settled.
+    pub(crate) fn after_the_first(light: &Light<'a>, request: &Request, extensions: &Extensions) -> Self {
+        let (settings, stated) = (light.settings, light.endpoint.as_ref());
+        Self {
+            method: request.method().clone(),
+            url: request.url().clone(),
+            policy: *policy(settings, stated, extensions),
+            effect: light.effect,
+            is_write: light.is_write,
+            deadline: light.deadline,
+            deadline_covers: stated.map_or(DeadlineCovers::Body, Endpoint::deadline_covers),
+            attempt_limit: light.attempt_limit,
+            advice: None,
+            account: Some(light.account),
+            slot: None,
+            hints: hints(settings, stated),
+            cooldown: None,
+            headers: None,
+            kept_alive: &settings.kept_alive,
+            chance: &settings.chance,
+            strays: settings.strays.as_ref(),
+            was_sent_before: false,
+            correlation: None,
+            key: None,
+            guarded: None,
+            endpoint: light.endpoint.clone(),
+        }
+    }
+
     /// The body is watched where the verdict matters: what a failed read proves changes nothing.
     /// What an HTTP/2 server refused is resent by nobody but this crate, unless the request is left
     /// alone.
     pub(crate) fn watch(&self) -> Watch {
-        match (self.is_left_alone(), self.is_write) {
-            (true, true | false) => Watch::Errors,
-            (false, false) => Watch::Sends,
-            (false, true) => Watch::Body,
-        }
+        if self.is_left_alone() { Watch::Errors } else { watch(self.is_write) }
     }
 
     /// Whether any attempt can follow the first.
@@ -188,6 +221,8 @@ impl<'a> Plan<'a> {
     /// What telemetry tells about the operation.
     pub(crate) fn facts(&self) -> OperationFacts<'_> {
         OperationFacts {
+            method: &self.method,
+            url: &self.url,
             endpoint: self.endpoint.as_ref().and_then(Endpoint::name),
             correlation: self.correlation.as_ref(),
             key: self.key.as_ref().map(OperationKey::key),
@@ -208,6 +243,102 @@ impl<'a> Plan<'a> {
             _ => self.deadline,
         }
     }
+}
+
+/// What is settled about a request for which nothing else has to be: neither before its first send,
+/// nor after an answer that no resend could improve. Whatever it was that came back otherwise, the
+/// rest is settled then.
+pub(crate) struct Light<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) endpoint: Option<Endpoint>,
+    pub(crate) effect: Effect,
+    pub(crate) is_write: bool,
+    pub(crate) deadline: Deadline,
+    pub(crate) attempt_limit: Option<Duration>,
+    pub(crate) account: BudgetAccount<'a>,
+}
+
+impl<'a> Light<'a> {
+    /// `None` where more has to be settled first.
+    pub(crate) fn settle(settings: &'a Settings, stated: Option<&Endpoint>, request: &Request, extensions: &Extensions) -> Option<Self> {
+        let asks_for_more = settings.cooldown.is_some() || settings.attempt_headers.is_some() || settings.telemetry.has_observers();
+        if asks_for_more
+            || stated.is_some_and(|endpoint| !endpoint.reads_as_any())
+            || says_more(extensions)
+            || observe::hears_what_goes_well()
+        {
+            return None;
+        }
+        let alone = effect_alone(request);
+        let effect = stated.map_or(alone, Endpoint::effect);
+        let is_write = stated.map_or(alone.is_write(), |endpoint| endpoint.is_write(request.method()));
+        let key_of_hand = is_write && stated.is_none() && carries_a_key(request.headers());
+        let may_resend = policy(settings, stated, extensions).attempts() > 1 && effect.allows_resends();
+        if key_of_hand || !may_resend || advice_on_limits(settings, stated, effect).is_some() {
+            return None;
+        }
+        let deadline = deadline(settings, stated, extensions).earlier(Deadline::of_scope());
+        let is_stream = request.body().is_some_and(|body| body.as_bytes().is_none());
+        if deadline.time_left().is_zero() || settings.budget.is_one_of_many() || is_stream {
+            return None;
+        }
+        let (endpoint, attempt_limit) = (stated.cloned(), attempt_limit(settings, stated));
+        Some(Self { settings, endpoint, effect, is_write, deadline, attempt_limit, account: settings.budget.account(request) })
+    }
+
+    /// The attempt's terms, as [`Plan::watch`] has them.
+    pub(crate) fn watch(&self) -> Watch {
+        watch(self.is_write)
+    }
+
+    /// Whether an answer with this status is the operation's result, unless something else says
+    /// more than the status.
+    pub(crate) fn is_final(&self, status: StatusCode, extensions: &Extensions) -> bool {
+        let policy = policy(self.settings, self.endpoint.as_ref(), extensions);
+        !status.is_client_error() && !status.is_server_error() && policy.settles(Signal::Answered(status))
+    }
+
+    pub(crate) fn hints(&self) -> HintSources {
+        hints(self.settings, self.endpoint.as_ref())
+    }
+
+    /// What telemetry tells about the operation.
+    pub(crate) fn facts<'f>(&'f self, request: &'f Request) -> OperationFacts<'f> {
+        OperationFacts {
+            method: request.method(),
+            url: request.url(),
+            endpoint: self.endpoint.as_ref().and_then(Endpoint::name),
+            correlation: None,
+            key: None,
+            account: Some(self.account),
+            deadline: self.deadline,
+            is_write: self.is_write,
+        }
+    }
+}
+
+/// Whether the request carries what is settled or told before or after every send.
+fn says_more(extensions: &Extensions) -> bool {
+    !extensions.is_empty()
+        && (extensions.get::<ReportSlot>().is_some()
+            || extensions.get::<SentBefore>().is_some()
+            || extensions.get::<IdempotencyKey>().is_some()
+            || extensions.get::<CorrelationId>().is_some()
+            || extensions.get::<ReplayBody>().is_some()
+            || extensions.get::<ReplayRequest>().is_some())
+}
+
+/// See [`Plan::watch`].
+fn watch(is_write: bool) -> Watch {
+    if is_write { Watch::Body } else { Watch::Sends }
+}
+
+fn policy<'p>(settings: &'p Settings, endpoint: Option<&'p Endpoint>, extensions: &'p Extensions) -> &'p RetryPolicy {
+    extensions.get().or(endpoint.and_then(Endpoint::policy)).unwrap_or(&settings.policy)
+}
+
+fn hints(settings: &Settings, endpoint: Option<&Endpoint>) -> HintSources {
+    endpoint.and_then(Endpoint::hints).unwrap_or(settings.hints)
 }
 
 /// The deadline of a request, before any scope caps it.

@@ -37,6 +37,7 @@ pub(crate) struct Settings {
     pub(crate) chance: Chance,
     /// Of a client whose every send is witnessed.
     pub(crate) strays: Option<Strays>,
+    pub(crate) lane: Lane,
 }
 
 impl Default for Settings {
@@ -57,6 +58,16 @@ impl Default for Settings {
             accounts: Scoping::default(),
             chance: Chance::default(),
             strays: None,
+            lane: Lane::default(),
         }
     }
+}
+
+/// Whether operations may go this way; a test closes it, to see that they cannot tell.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Lane {
+    #[default]
+    Open,
+    #[cfg(all(test, feature = "testing", feature = "metrics"))]
+    Closed,
 }

@@ -258,6 +258,12 @@ impl RetryPolicy {
         if time_left.is_zero() || time_left < self.least_attempt { Err(StopReason::DeadlineTooNear) } else { Ok(()) }
     }
 
+    /// Whether this signal is settled at once, whatever else there is to look at.
+    #[cfg(feature = "middleware")]
+    pub(crate) fn settles(&self, signal: Signal) -> bool {
+        self.occasion(&Situation::new(Effect::NeverResend, signal, Evidence::Unknown)).is_err()
+    }
+
     /// Step 1: a final signal is settled at once; a hint never makes a status retryable.
     fn occasion(&self, situation: &Situation) -> Result<Occasion, Decision> {
         let open = |unknown| match situation.evidence {

@@ -104,7 +104,7 @@ impl Deadline {
     /// # }
     /// ```
     pub async fn scope<F: Future>(self, work: F) -> F::Output {
-        let capped = self.earlier(Self::of_scope().await);
+        let capped = self.earlier(Self::of_scope());
         // The library swaps its map in and out around each poll and forgets to swap back when the
         // poll unwinds: the panic has to be stopped inside and let go outside, or unrelated tasks
         // of this thread would inherit the deadline.
@@ -112,10 +112,10 @@ impl Deadline {
         ended.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    /// The deadline of the scope around the caller. Ready at once; read it once, at the start of an
-    /// operation.
-    pub(crate) async fn of_scope() -> Self {
-        get_local_item().await.unwrap_or(Self::NONE)
+    /// The deadline of the scope around the caller; read it once, at the start of an operation.
+    pub(crate) fn of_scope() -> Self {
+        // Ready at once: there is nothing in it to wait for.
+        get_local_item().now_or_never().flatten().unwrap_or(Self::NONE)
     }
 
     /// The instant itself, for timers.
@@ -173,7 +173,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     async fn seen() -> Duration {
-        Deadline::of_scope().await.time_left()
+        Deadline::of_scope().time_left()
     }
 
     #[tokio::test(start_paused = true)]

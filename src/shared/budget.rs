@@ -99,6 +99,12 @@ impl RetryBudget {
         BudgetAccount { ledgers: &self.ledgers, scope: self.scoping.scope(request).key }
     }
 
+    /// Whether the budget is young, and many others of this process ended young: then it bounds one
+    /// client among many, and all of them together nothing.
+    pub(crate) fn is_one_of_many(&self) -> bool {
+        self.ledgers.lifetime.is_one_of_many()
+    }
+
     fn open(limits: Limits) -> Self {
         let ledgers = Ledgers { limits, scopes: Scopes::new(), newcomers: Mutex::new(None), lifetime: Lifetime::begin() };
         Self { ledgers: Arc::new(ledgers), scoping: Scoping::default() }
@@ -131,10 +137,13 @@ impl BudgetAccount<'_> {
     }
 
     /// After an answer that no resend could improve. Only an adaptive budget listens.
-    pub(crate) fn accepted(self, now: Instant) {
+    pub(crate) fn accepted(self) {
         match self.ledgers.limits {
             Limits::Earned(_) => {}
-            Limits::Adaptive(_) => self.ledgers.with(self.scope, now, |_, ledger| ledger.accepted(now)),
+            Limits::Adaptive(_) => {
+                let now = Instant::now();
+                self.ledgers.with(self.scope, now, |_, ledger| ledger.accepted(now));
+            }
         }
     }
 
@@ -453,7 +462,7 @@ mod tests {
         let (account, now) = (budget.account(&request), Instant::now());
         account.deposit(now);
         assert!(account.withdraw(now, Draw::LEAST).is_none(), "nothing was accepted yet");
-        (0..10).for_each(|_| account.accepted(now));
+        (0..10).for_each(|_| account.accepted());
         assert_eq!(account.left(now), 20 - 2 + 1);
         drop(account.withdraw(now, Draw::LEAST).unwrap());
         assert_eq!(account.left(now), 19, "given back");

@@ -3,16 +3,17 @@
 
 use std::{
     fmt,
-    hash::{BuildHasher, Hash, RandomState},
+    hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState},
     iter::Rev,
     sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
 };
 
 use lru::LruCache;
 use reqwest::{Request, Url};
+use url::Position;
 
 use crate::policy::defaults;
-use crate::request::origin::{self, Origin};
+use crate::request::origin::Origin;
 
 /// Seeded once per process: keys mean the same to every budget and cool-down, and nobody outside
 /// can choose two that collide.
@@ -39,13 +40,38 @@ impl ScopeKey {
     /// The key of a URL's scheme, host and port.
     #[must_use]
     pub fn origin(url: &Url) -> Self {
-        Self::of(&origin::whole(url))
+        // A parsed URL does not spell out its scheme's own port, so its text tells origins apart;
+        // and of a text in two pieces, less has to be hashed than of three values.
+        let mut hasher = SEED.build_hasher();
+        hasher.write(url.scheme().as_bytes());
+        hasher.write(b":");
+        hasher.write(url[Position::BeforeHost..Position::AfterPort].as_bytes());
+        Self(hasher.finish())
     }
 
     /// The key of anything that can be hashed, for example `&(ScopeKey::origin(url), tenant)`.
     #[must_use]
     pub fn of(parts: &(impl Hash + ?Sized)) -> Self {
         Self(SEED.hash_one(parts))
+    }
+}
+
+/// A key is a hash already, under a seed that nobody outside knows.
+#[derive(Default)]
+pub(crate) struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+
+    /// Keys are numbers; anything else is only made one.
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = SEED.hash_one((self.0, bytes));
     }
 }
 
@@ -123,11 +149,14 @@ pub(crate) type IdleFirst<'a, V> = Rev<lru::Iter<'a, ScopeKey, V>>;
 
 /// One value per scope, for a bounded number of scopes. Whoever fills it says what may be forgotten
 /// for a newcomer.
-pub(crate) struct Scopes<V>(Mutex<LruCache<ScopeKey, V>>);
+pub(crate) struct Scopes<V>(Mutex<Values<V>>);
+
+type Values<V> = LruCache<ScopeKey, V, BuildHasherDefault<Hashed>>;
 
 impl<V> Scopes<V> {
     pub(crate) fn new() -> Self {
-        Self(Mutex::new(LruCache::unbounded())) // bounded in `enter`; a bound given here would be allocated here
+        // Bounded in `enter`; a bound given here would be allocated here.
+        Self(Mutex::new(LruCache::unbounded_with_hasher(BuildHasherDefault::default())))
     }
 
     /// Works on the value of a scope, made fresh if there is none. The work is short: others wait.
@@ -174,7 +203,7 @@ impl<V> Scopes<V> {
 
     /// A panic elsewhere leaves numbers behind that are at worst one step old: no reason to panic
     /// here as well.
-    fn lock(&self) -> MutexGuard<'_, LruCache<ScopeKey, V>> {
+    fn lock(&self) -> MutexGuard<'_, Values<V>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

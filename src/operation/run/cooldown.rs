@@ -27,14 +27,14 @@ impl Run<'_> {
     pub(super) fn share(&self, attempt: &Attempt, hint: Duration) {
         let concerns_others = self.plan.policy.concerns_others(attempt.facts.signal);
         if let (true, Some(place)) = (concerns_others, &self.plan.cooldown) {
-            place.note(attempt.answered_by().unwrap_or(&self.url), attempt.facts.ended, hint);
+            place.note(attempt.answered_by().unwrap_or(&self.plan.url), attempt.facts.ended, hint);
         }
     }
 
     /// The same for what the answer to a question asks for.
     pub(super) fn share_wait(&self, attempt: &Attempt, wait: Duration) {
         if let Some(place) = &self.plan.cooldown {
-            place.note(&self.url, attempt.waits_from, wait);
+            place.note(&self.plan.url, attempt.waits_from, wait);
         }
     }
 }

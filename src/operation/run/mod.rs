@@ -18,46 +18,97 @@ mod situation;
 
 use std::{mem, pin::pin, time::Duration};
 
-use http::{Extensions, Method};
-use reqwest::{Request, Response, Url};
-use reqwest_middleware::{Next, Result};
+use http::Extensions;
+use reqwest::{Request, Response};
+use reqwest_middleware::{Error, Next, Result};
 use tokio::time::Instant;
 
 use crate::{
+    contract::endpoint::Endpoint,
     observe::{Telemetry, Watched},
-    operation::attempt::{self, Attempt, Earlier, Held},
+    operation::attempt::{self, Attempt, Earlier, Held, Sent},
+    operation::begun::Begun,
     operation::key::OperationKey,
-    operation::plan::Plan,
+    operation::plan::{Light, Plan},
+    operation::settings::Settings,
     operation::supply::{Outgoing, Supply},
     outcome::advice::Advice,
-    outcome::error::Misuse,
+    outcome::error::{Misuse, RetryError},
     outcome::report::{AttemptRecord, ProbeRecord},
     policy::{Decision, Effect, Evidence, Signal, StopReason},
     proof::witness::Redirects,
     request::deadline::Deadline,
+    request::replay::ReplayError,
     shared::reuse_guard::GuardedUse,
 };
 
 use giving_up::Progress;
 use preparing::Unsent;
 use probing::Probed;
-use resending::Resent;
-
-pub(crate) use results::misused;
+use results::misused;
 
 /// Carries one operation out, to its end.
-pub(crate) async fn carry_out(
-    plan: &Plan<'_>,
-    telemetry: &Telemetry,
+#[expect(clippy::manual_async_fn, reason = "what an `async fn` is given it keeps twice")]
+pub(crate) fn carry_out<'a>(
+    settings: &'a Settings,
+    endpoint: Option<Endpoint>,
+    supply: &'a mut Supply,
+    extensions: &'a mut Extensions,
+    next: Next<'a>,
+) -> impl Future<Output = Result<Response>> + Send + 'a {
+    async move {
+        let Some(request) = supply.template_mut() else { return Err(spent()) };
+        let plan = match Plan::settle(settings, endpoint, request, extensions) {
+            Ok(plan) => plan,
+            Err(misuse) => return Err(misused(misuse, request, extensions, &settings.telemetry)),
+        };
+        let mut run = Run::new(&plan, &settings.telemetry, supply, extensions, next);
+        run.watched_start().await
+    }
+}
+
+/// Sends a request that is left alone although it carries something of ours.
+pub(crate) fn hands_off<'a>(
+    settings: &'a Settings,
     request: Request,
-    extensions: &mut Extensions,
-    next: Next<'_>,
-) -> Result<Response> {
-    let run = Run::new(plan, telemetry, &request, extensions, next);
-    let span = run.watched.span();
-    // Pinned where it is: moving the operation into its span would copy all of it.
-    let operation = pin!(run.start(request));
-    span.cover(operation).await
+    extensions: &'a mut Extensions,
+    next: Next<'a>,
+) -> impl Future<Output = Result<Response>> + Send + 'a {
+    let mut supply = Supply::of(request);
+    async move {
+        let Some(request) = supply.template_mut() else { return Err(spent()) };
+        let plan = match Plan::hands_off(settings, request, extensions) {
+            Ok(plan) => plan,
+            Err(misuse) => return Err(misused(misuse, request, extensions, &settings.telemetry)),
+        };
+        let mut run = Run::new(&plan, &settings.telemetry, &mut supply, extensions, next);
+        run.watched_start().await
+    }
+}
+
+/// Carries on with an operation whose first send came back from the lane.
+#[expect(clippy::manual_async_fn, reason = "what an `async fn` is given it keeps twice")]
+pub(crate) fn carry_on<'a>(
+    light: &'a Light<'a>,
+    supply: &'a mut Supply,
+    begun: &'a Begun,
+    first: Box<Sent>,
+    extensions: &'a mut Extensions,
+    next: Next<'a>,
+) -> impl Future<Output = Result<Response>> + Send + 'a {
+    async move {
+        let Some(request) = supply.template() else { return Err(spent()) };
+        let plan = Plan::after_the_first(light, request, extensions);
+        let mut run = Run::sent_once(&plan, &light.settings.telemetry, supply, begun, extensions, next);
+        let mut attempt = Box::pin(first.means(&plan, Earlier::NONE)).await;
+        run.came_back(&attempt);
+        run.go_on(&mut attempt).await
+    }
+}
+
+/// There is no request to send. Nobody can have taken it before the first attempt.
+fn spent() -> Error {
+    RetryError::Misused(Misuse::FactoryFailed(Box::new(ReplayError::Spent))).into()
 }
 
 /// One operation on its way.
@@ -66,8 +117,7 @@ struct Run<'a> {
     watched: Watched<'a>,
     next: Next<'a>,
     extensions: &'a mut Extensions,
-    method: Method,
-    url: Url,
+    supply: &'a mut Supply,
     started: Instant,
     /// The operation's deadline less the share kept for the last look.
     sending_until: Deadline,
@@ -95,24 +145,52 @@ struct Run<'a> {
     hint: Option<Duration>,
     told_time_left: Option<u64>,
     /// What was decided before the first attempt, of an operation that was sent before.
-    sent_before: Option<AttemptRecord>,
+    sent_before: Option<Box<AttemptRecord>>,
     attempts: Vec<AttemptRecord>,
     probe_records: Vec<ProbeRecord>,
 }
 
 impl<'a> Run<'a> {
-    fn new(plan: &'a Plan<'a>, telemetry: &'a Telemetry, request: &Request, extensions: &'a mut Extensions, next: Next<'a>) -> Self {
+    fn new(plan: &'a Plan<'a>, telemetry: &'a Telemetry, supply: &'a mut Supply, extensions: &'a mut Extensions, next: Next<'a>) -> Self {
         let telemetry = (!plan.is_left_alone()).then_some(telemetry);
         // What an earlier process sent may already have done its work.
         let evidence = if plan.was_sent_before { Evidence::Unknown } else { Evidence::Unprocessed };
+        let watched = Watched::new(telemetry, plan.facts(), evidence);
+        Self::begun(plan, watched, supply, Instant::now(), evidence, extensions, next)
+    }
+
+    /// An operation whose first send came back already.
+    fn sent_once(
+        plan: &'a Plan<'a>,
+        telemetry: &'a Telemetry,
+        supply: &'a mut Supply,
+        begun: &Begun,
+        extensions: &'a mut Extensions,
+        next: Next<'a>,
+    ) -> Self {
+        let watched = begun.watched(telemetry, plan.facts());
+        let mut run = Self::begun(plan, watched, supply, begun.started, Evidence::Unprocessed, extensions, next);
+        run.sends = 1;
+        run.progress = Progress::Sending;
+        run
+    }
+
+    fn begun(
+        plan: &'a Plan<'a>,
+        watched: Watched<'a>,
+        supply: &'a mut Supply,
+        started: Instant,
+        evidence: Evidence,
+        extensions: &'a mut Extensions,
+        next: Next<'a>,
+    ) -> Self {
         Self {
             plan,
-            watched: Watched::new(telemetry, plan.facts(), evidence, request),
+            watched,
             next,
             extensions,
-            method: request.method().clone(),
-            url: request.url().clone(),
-            started: Instant::now(),
+            supply,
+            started,
             sending_until: plan.sending_until(),
             progress: Progress::Open,
             sends: 0,
@@ -135,56 +213,71 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Send, decide, obey.
-    async fn start(mut self, request: Request) -> Result<Response> {
-        let (first, supply) = match self.prepare(request).await {
-            Ok(prepared) => prepared,
-            Err(unsent) => return self.unsent(unsent),
-        };
-        if self.plan.was_sent_before {
-            return Box::pin(self.carry_on(first, supply)).await;
-        }
-        let attempt = self.send(first).await;
-        match self.decide(&attempt, &supply) {
-            Decision::Return if attempt.facts.signal != Signal::Broken => self.answered(attempt),
-            // Boxed: an operation without trouble does not carry the rest around.
-            decision @ (Decision::Return | Decision::Stop(_) | Decision::Probe(_) | Decision::Resend(_)) => {
-                Box::pin(self.obey(decision, attempt, supply)).await
-            }
+    /// Send, decide, obey, within the span of the operation.
+    async fn watched_start(&mut self) -> Result<Response> {
+        let span = self.watched.span();
+        let operation = pin!(self.start());
+        match span {
+            Some(span) => span.cover(operation).await,
+            None => operation.await,
         }
     }
 
-    /// What an earlier process sent stands for an attempt with an unknown result: nothing goes out
-    /// before something was decided about it.
-    async fn carry_on(mut self, first: Outgoing, mut supply: Supply) -> Result<Response> {
-        supply.hold(first);
-        let earlier = Attempt::of_an_earlier_process(self.started, self.extensions.clone());
-        match self.decide(&earlier, &supply) {
-            Decision::Stop(StopReason::KeyExpired) => self.unsent(Unsent::Misused(Misuse::KeyExpired)),
-            decision @ (Decision::Return | Decision::Stop(_) | Decision::Probe(_) | Decision::Resend(_)) => {
-                self.obey(decision, earlier, supply).await
-            }
-        }
+    /// Send, decide, obey.
+    async fn start(&mut self) -> Result<Response> {
+        let first = match self.prepare().await {
+            Ok(first) => first,
+            Err(unsent) => return self.unsent(unsent),
+        };
+        let mut attempt = if self.plan.was_sent_before {
+            self.supply.hold(first);
+            Attempt::of_an_earlier_process(self.started, self.extensions.clone())
+        } else {
+            // Boxed: while a pause passes, nothing is kept of the attempt before it.
+            Box::pin(self.send(first)).await
+        };
+        self.go_on(&mut attempt).await
     }
 
     /// Decide, obey, decide again.
-    async fn obey(mut self, mut decision: Decision, mut attempt: Attempt, mut supply: Supply) -> Result<Response> {
+    ///
+    /// What an earlier process sent stands for an attempt with an unknown result: nothing goes out
+    /// before something was decided about it.
+    async fn go_on(&mut self, attempt: &mut Attempt) -> Result<Response> {
+        let decision = self.decide(attempt);
+        match decision {
+            Decision::Return if attempt.facts.signal != Signal::Broken => self.answered(attempt),
+            Decision::Stop(StopReason::KeyExpired) if self.sends == 0 => self.unsent(Unsent::Misused(Misuse::KeyExpired)),
+            Decision::Return | Decision::Stop(_) | Decision::Probe(_) | Decision::Resend(_) => {
+                let span = self.watched.span_from_here();
+                let rest = pin!(self.obey(decision, attempt));
+                match span {
+                    Some(span) => span.cover(rest).await,
+                    None => rest.await,
+                }
+            }
+        }
+    }
+
+    /// Obey, decide again.
+    async fn obey(&mut self, mut decision: Decision, attempt: &mut Attempt) -> Result<Response> {
         loop {
             match decision {
-                Decision::Return if attempt.facts.signal == Signal::Broken => return self.stop(attempt, &supply, StopReason::Broken).await,
+                Decision::Return if attempt.facts.signal == Signal::Broken => return self.stop(attempt, StopReason::Broken).await,
                 Decision::Return => return self.answered(attempt),
-                Decision::Stop(reason) => return self.stop(attempt, &supply, reason).await,
-                Decision::Probe(pause) => match self.probe(attempt, &supply, pause).await {
-                    Probed::Open(open) => attempt = open,
-                    Probed::Applied(attempt, response) => return self.reconciled(attempt, response),
-                    Probed::Stopped(attempt, reason) => return self.stop(attempt, &supply, reason).await,
+                Decision::Stop(reason) => return self.stop(attempt, reason).await,
+                Decision::Probe(pause) => match self.probe(attempt, pause).await {
+                    Ok(Probed::Open) => {}
+                    Ok(Probed::Applied(response)) => return self.reconciled(attempt, response),
+                    Err(reason) => return self.stop(attempt, reason).await,
                 },
-                Decision::Resend(permit) => match self.resend(attempt, &mut supply, permit).await {
-                    Resent::Sent(sent) => attempt = sent,
-                    Resent::Stopped(attempt, reason) => return self.stop(attempt, &supply, reason).await,
-                },
+                Decision::Resend(permit) => {
+                    if let Err(reason) = self.resend(attempt, permit).await {
+                        return self.stop(attempt, reason).await;
+                    }
+                }
             }
-            decision = self.decide(&attempt, &supply);
+            decision = self.decide(attempt);
         }
     }
 
@@ -207,6 +300,12 @@ impl<'a> Run<'a> {
         let redirects = if relies_on_key { Redirects::AtHome } else { Redirects::Anywhere };
         let next = self.next.clone();
         let attempt = attempt::send(self.plan, outgoing, self.extensions, next, self.sending_until, self.earlier, redirects).await;
+        self.came_back(&attempt);
+        attempt
+    }
+
+    /// Takes in what an attempt brought.
+    fn came_back(&mut self, attempt: &Attempt) {
         self.evidence = self.evidence.max(attempt.facts.evidence);
         self.key_evidence = self.key_evidence.max(attempt.facts.evidence);
         self.watched.attempted(&attempt.facts, self.evidence, self.sending_until);
@@ -216,20 +315,19 @@ impl<'a> Run<'a> {
         self.earlier = self.earlier.after(attempt.facts.status, self.plan.endpoint.as_ref());
         if let Some(Ok(hint)) = attempt.facts.hint {
             self.hint = Some(hint);
-            self.share(&attempt, hint);
+            self.share(attempt, hint);
         }
-        attempt
     }
 
-    fn decide(&mut self, attempt: &Attempt, supply: &Supply) -> Decision {
-        let situation = self.situation(attempt, supply);
+    fn decide(&mut self, attempt: &Attempt) -> Decision {
+        let situation = self.situation(attempt);
         let decision = self.plan.policy.decide(&situation);
         let is_final = self.sends == 1 && !self.plan.was_sent_before && decision == Decision::Return;
         let uneventful = (is_final || self.plan.is_left_alone()) && matches!(attempt.held, Held::Response(_));
         if !uneventful || self.plan.slot.is_some() || self.watched.wants_record() {
             self.record(attempt, &situation, &decision);
         }
-        self.watched.decided(&self.method, &self.url, self.last_record(), &situation, &decision);
+        self.watched.decided(self.last_record(), &situation, &decision);
         decision
     }
 }

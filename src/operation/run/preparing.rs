@@ -1,12 +1,11 @@
 //! What comes before the first attempt, and may be the reason that there is none.
 
-use reqwest::Request;
 use tokio::time::Instant;
 
 use super::{Run, cooldown::HeldBack};
 use crate::{
     operation::key::OperationKey,
-    operation::supply::{Outgoing, Supply},
+    operation::supply::Outgoing,
     outcome::advice::Advice,
     outcome::error::Misuse,
     request::key_fields::carries_a_key,
@@ -20,11 +19,14 @@ impl Run<'_> {
     ///
     /// # Errors
     /// Why nothing is sent.
-    pub(super) async fn prepare(&mut self, request: Request) -> Result<(Outgoing, Supply), Unsent> {
+    pub(super) async fn prepare(&mut self) -> Result<Outgoing, Unsent> {
         if self.plan.deadline.time_left().is_zero() {
             return Err(Unsent::TimeUp);
         }
-        if self.plan.is_write && self.plan.endpoint.is_none() && carries_a_key(request.headers()) {
+        if self.plan.is_write
+            && self.plan.endpoint.is_none()
+            && self.supply.template().is_some_and(|request| carries_a_key(request.headers()))
+        {
             self.advise(Advice::KeyWithoutContract);
         }
         if let Some(advice) = self.plan.advice {
@@ -32,18 +34,18 @@ impl Run<'_> {
         }
         // In no report: it is not this operation's fault, nor perhaps this client's.
         if self.plan.account.is_some_and(BudgetAccount::is_one_of_many) && !self.watched.is_silenced(Advice::BudgetNotShared) {
-            self.watched.advised(Advice::BudgetNotShared, &self.url);
+            self.watched.advised(Advice::BudgetNotShared);
         }
         if self.plan.cooldown.is_some() {
             Box::pin(self.cool_down(HoldsBack::FirstSendsToo)).await.map_err(Unsent::HeldBack)?;
         }
-        let supplied = Supply::split(request, self.plan, self.extensions);
+        let supplied = self.supply.split(self.plan, self.extensions);
         let supplied = supplied.map_err(|error| Unsent::Misused(Misuse::FactoryFailed(Box::new(error))))?;
         // Cooling down and a factory take time as well.
         if self.sending_until.time_left().is_zero() {
             return Err(Unsent::TimeUp);
         }
-        self.admit(&supplied.0)?;
+        self.admit(&supplied)?;
         Ok(supplied)
     }
 

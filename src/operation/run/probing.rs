@@ -16,7 +16,6 @@ use crate::{
     contract::probe::{Operation, ProbeVerdict},
     operation::attempt::Attempt,
     operation::key::OperationKey,
-    operation::supply::Supply,
     outcome::report::{Found, ProbeRecord},
     policy::{Evidence, Signal, StopReason, defaults},
     request::deadline::Deadline,
@@ -25,48 +24,43 @@ use crate::{
 impl Run<'_> {
     /// One probe: the budget pays, the old connection goes back, the pause passes, the probe is
     /// asked.
-    pub(super) async fn probe(&mut self, mut attempt: Attempt, supply: &Supply, pause: Duration) -> Probed {
-        let payment = match self.pay() {
-            Ok(payment) => payment,
-            Err(reason) => return Probed::Stopped(attempt, reason),
-        };
+    pub(super) async fn probe(&mut self, attempt: &mut Attempt, pause: Duration) -> Result<Probed, StopReason> {
+        let payment = self.pay()?;
         self.watched.probing(pause, self.sending_until);
-        if let Err(reason) = self.pause(&mut attempt, pause).await {
-            return Probed::Stopped(attempt, reason);
-        }
+        self.pause(attempt, pause).await?;
         if let Some(token) = payment {
             token.spend();
         }
         self.probes = self.probes.saturating_add(1);
-        let look = self.look(attempt.facts.ended, supply, self.probe_until()).await;
+        let look = Box::pin(self.look(attempt.facts.ended, self.probe_until())).await;
         attempt.waits_from = Instant::now();
         if let Look::InProgress(Wait::Told(wait)) = look {
             self.hint = Some(wait);
-            self.share_wait(&attempt, wait);
+            self.share_wait(attempt, wait);
         }
         match look {
-            Look::Applied(response) => Probed::Applied(attempt, response),
+            Look::Applied(response) => Ok(Probed::Applied(response)),
             Look::Absent => {
                 self.evidence = Evidence::Unprocessed;
                 self.followed_unknown = false;
                 attempt.facts.signal = Signal::ProbedAbsent;
                 attempt.facts.hint = None;
-                Probed::Open(attempt)
+                Ok(Probed::Open)
             }
             Look::InProgress(wait) => {
                 attempt.facts.hint = match wait {
                     Wait::Told(wait) | Wait::Settling(wait) => Some(Ok(wait)),
                     Wait::Unsaid => None,
                 };
-                Probed::Open(attempt)
+                Ok(Probed::Open)
             }
-            Look::Undecided => Probed::Stopped(attempt, StopReason::ProbeUndecided),
+            Look::Undecided => Err(StopReason::ProbeUndecided),
         }
     }
 
     /// Asks the probe once.
-    pub(super) async fn look(&mut self, last_ended: Instant, supply: &Supply, until: Deadline) -> Look {
-        let (Some(endpoint), Some(request)) = (self.plan.endpoint.as_ref(), supply.template()) else { return Look::Undecided };
+    pub(super) async fn look(&mut self, last_ended: Instant, until: Deadline) -> Look {
+        let (Some(endpoint), Some(request)) = (self.plan.endpoint.as_ref(), self.supply.template()) else { return Look::Undecided };
         let Some(probe) = endpoint.probe() else { return Look::Undecided };
         let asked = Instant::now();
         let key_headers: &[HeaderName] = self.plan.key.as_ref().map_or(&[], OperationKey::headers);
@@ -124,7 +118,7 @@ impl Run<'_> {
 
     /// Asks once more before the operation ends: after what somebody asked to wait, if that fits
     /// before the deadline, and else not at all.
-    pub(super) async fn last_look(&mut self, attempt: &Attempt, supply: &Supply) -> Look {
+    pub(super) async fn last_look(&mut self, attempt: &Attempt) -> Look {
         let until = self.last_look_until();
         let mut from = attempt.waits_from;
         let mut wait = match self.asked_wait(attempt) {
@@ -145,7 +139,7 @@ impl Run<'_> {
         if until.time_left().is_zero() {
             return Look::Undecided;
         }
-        self.look(attempt.facts.ended, supply, until).await
+        self.look(attempt.facts.ended, until).await
     }
 
     /// The deadline itself, whose last tenth was kept free; a tenth of the window where there is
@@ -162,9 +156,8 @@ impl Run<'_> {
 /// What came of a probe between attempts.
 pub(super) enum Probed {
     /// There is something to decide again.
-    Open(Attempt),
-    Applied(Attempt, Response),
-    Stopped(Attempt, StopReason),
+    Open,
+    Applied(Response),
 }
 
 /// What one look found.

@@ -49,19 +49,23 @@ impl Run<'_> {
             resend,
         };
         if self.sends == 0 {
-            self.sent_before = Some(record);
+            self.sent_before = Some(Box::new(record));
         } else {
+            if self.attempts.is_empty() {
+                // Most operations have few, and they wait with them.
+                self.attempts.reserve_exact(2);
+            }
             self.attempts.push(record);
         }
     }
 
     /// The record of what was decided about last.
     pub(super) fn last_record(&self) -> Option<&AttemptRecord> {
-        self.attempts.last().or(self.sent_before.as_ref())
+        self.attempts.last().or(self.sent_before.as_deref())
     }
 
     fn last_record_mut(&mut self) -> Option<&mut AttemptRecord> {
-        self.attempts.last_mut().or(self.sent_before.as_mut())
+        self.attempts.last_mut().or(self.sent_before.as_deref_mut())
     }
 
     /// Takes in what the witness saw of how the attempt was sent.
@@ -86,11 +90,11 @@ impl Run<'_> {
     fn learn_of_the_connection(&mut self, facts: &AttemptFacts) {
         const AT_ONCE: Duration = Duration::from_secs(1);
         if let Some(timeout) = facts.keeps_alive {
-            self.plan.kept_alive.note(&self.url, timeout, facts.ended);
+            self.plan.kept_alive.note(&self.plan.url, timeout, facts.ended);
         }
         let closed = matches!(facts.cause, Cause::PeerClosed | Cause::Reset) && facts.evidence == Evidence::Unknown;
         let at_once = facts.ended.saturating_duration_since(facts.started) < AT_ONCE;
-        if closed && at_once && self.plan.is_write && self.plan.kept_alive.may_have_ended(&self.url, facts.started) {
+        if closed && at_once && self.plan.is_write && self.plan.kept_alive.may_have_ended(&self.plan.url, facts.started) {
             self.advise(Advice::IdleConnection);
         }
     }
@@ -99,7 +103,7 @@ impl Run<'_> {
     pub(super) fn advise(&mut self, advice: Advice) {
         if !self.advice.contains(&advice) && !self.watched.is_silenced(advice) {
             self.advice.push(advice);
-            self.watched.advised(advice, &self.url);
+            self.watched.advised(advice);
         }
     }
 
@@ -120,11 +124,11 @@ impl Run<'_> {
 
     pub(super) fn report_as(&self, stop: StopReason, outcome: Outcome, key_answer: Option<KeyAnswer>) -> RetryReport {
         RetryReport::new(Record {
-            method: ShownMethod(self.method.clone()),
-            origin: Origin::of(&self.url),
+            method: ShownMethod(self.plan.method.clone()),
+            origin: Origin::of(&self.plan.url),
             endpoint: self.plan.endpoint.as_ref().and_then(Endpoint::name).cloned(),
             correlation: self.plan.correlation.clone(),
-            sent_before: self.sent_before.clone(),
+            sent_before: self.sent_before.as_deref().cloned(),
             attempts: self.attempts.clone(),
             probes: self.probe_records.clone(),
             stop,

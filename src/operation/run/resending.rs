@@ -4,7 +4,7 @@
 use super::Run;
 use crate::{
     operation::attempt::{Attempt, Held},
-    operation::supply::{Outgoing, Supply},
+    operation::supply::Outgoing,
     policy::{ResendPermit, StopReason},
     request::replay::ReplayError,
     shared::budget::Withdrawal,
@@ -14,35 +14,40 @@ use crate::{
 impl Run<'_> {
     /// One resend: the budget pays, the old connection goes back, the pause passes, the permit is
     /// spent.
-    pub(super) async fn resend(&mut self, mut attempt: Attempt, supply: &mut Supply, permit: ResendPermit) -> Resent {
-        let payment = match self.pay() {
-            Ok(payment) => payment,
-            Err(reason) => return Resent::Stopped(attempt, reason),
-        };
-        self.watched.resending(&permit, self.sending_until);
-        if let Err(reason) = self.pause(&mut attempt, permit.pause()).await {
-            return Resent::Stopped(attempt, reason);
+    ///
+    /// # Errors
+    /// Why it was not sent.
+    #[expect(clippy::manual_async_fn, reason = "what an `async fn` is given it keeps twice")]
+    pub(super) fn resend(&mut self, attempt: &mut Attempt, permit: ResendPermit) -> impl Future<Output = Result<(), StopReason>> + Send {
+        async move {
+            let payment = self.pay()?;
+            self.watched.resending(&permit, self.sending_until);
+            self.pause(attempt, permit.pause()).await?;
+            let outgoing = self.next_request(attempt, permit)?;
+            if let Some(token) = payment {
+                token.spend();
+            }
+            // Boxed: while a pause passes, nothing is kept for the attempt after it.
+            *attempt = Box::pin(self.send(outgoing)).await;
+            Ok(())
         }
+    }
+
+    /// Spends the permit.
+    fn next_request(&mut self, attempt: &mut Attempt, permit: ResendPermit) -> Result<Outgoing, StopReason> {
         if !permit.still_holds(self.effect, self.key_age()) {
-            return Resent::Stopped(attempt, StopReason::KeyExpired);
+            return Err(StopReason::KeyExpired);
         }
         let may_follow = self.plan.has_probe() || self.plan.key.is_some();
         let is_last = self.sends.saturating_add(1) >= self.plan.policy.attempts() && !may_follow;
-        let outgoing = if is_last { supply.resend_last(permit) } else { supply.resend(permit) };
-        let outgoing = outgoing.and_then(|outgoing| self.is_the_same(outgoing, supply));
-        match outgoing {
+        let outgoing = if is_last { self.supply.resend_last(permit) } else { self.supply.resend(permit) };
+        match outgoing.and_then(|outgoing| self.is_the_same(outgoing)) {
             // The factory took what was left.
-            Ok(_) if self.sending_until.time_left().is_zero() => Resent::Stopped(attempt, StopReason::DeadlineTooNear),
-            Ok(outgoing) => {
-                if let Some(token) = payment {
-                    token.spend();
-                }
-                // Boxed: while a pause passes, nothing is kept for the attempt after it.
-                Resent::Sent(Box::pin(self.send(outgoing)).await)
-            }
+            Ok(_) if self.sending_until.time_left().is_zero() => Err(StopReason::DeadlineTooNear),
+            Ok(outgoing) => Ok(outgoing),
             Err(error) => {
                 attempt.held = Held::Unsupplied(error);
-                Resent::Stopped(attempt, StopReason::BodyConsumed)
+                Err(StopReason::BodyConsumed)
             }
         }
     }
@@ -50,8 +55,8 @@ impl Run<'_> {
 
 impl Run<'_> {
     /// Has the guard look at what a factory made for the same key.
-    fn is_the_same(&mut self, outgoing: Outgoing, supply: &Supply) -> Result<Outgoing, ReplayError> {
-        match self.guarded.as_mut().filter(|_| supply.is_made_anew()).map(|guarded| guarded.sends_again(outgoing.request())) {
+    fn is_the_same(&mut self, outgoing: Outgoing) -> Result<Outgoing, ReplayError> {
+        match self.guarded.as_mut().filter(|_| self.supply.is_made_anew()).map(|guarded| guarded.sends_again(outgoing.request())) {
             Some(Err(Reused)) => Err(ReplayError::OtherContent),
             Some(Ok(())) | None => Ok(outgoing),
         }
@@ -68,10 +73,4 @@ impl Run<'_> {
         }
         self.plan.withdraw().map(Some).ok_or(StopReason::BudgetSpent)
     }
-}
-
-/// What came of a resend.
-pub(super) enum Resent {
-    Sent(Attempt),
-    Stopped(Attempt, StopReason),
 }

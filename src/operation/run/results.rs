@@ -17,7 +17,6 @@ use crate::{
     observe::{End, Telemetry},
     operation::attempt::{Attempt, Held},
     operation::key::OperationKey,
-    operation::supply::Supply,
     outcome::advice::Advice,
     outcome::error::{Failure, FailureSource, Misuse, RetryError},
     outcome::report::{Record, ReportSlot, RetryReport},
@@ -32,13 +31,13 @@ use crate::{
 impl Run<'_> {
     /// Ends the operation: an unknown write that can be asked about is asked about once more, free
     /// of the budget.
-    pub(super) async fn stop(mut self, attempt: Attempt, supply: &Supply, reason: StopReason) -> Result<Response> {
+    pub(super) async fn stop(&mut self, attempt: &mut Attempt, reason: StopReason) -> Result<Response> {
         self.forget_unsent();
-        if reason == StopReason::BodyConsumed && supply.body() == BodySupply::Consumed {
+        if reason == StopReason::BodyConsumed && self.supply.body() == BodySupply::Consumed {
             self.advise(Advice::StreamWithoutFactory);
         }
-        if self.plan.has_probe() && self.ending(&attempt, reason).is_worth_a_last_look() {
-            match self.last_look(&attempt, supply).await {
+        if self.plan.has_probe() && self.ending(attempt, reason).is_worth_a_last_look() {
+            match Box::pin(self.last_look(attempt)).await {
                 Look::Applied(response) => return self.reconciled(attempt, response),
                 Look::Absent => self.evidence = Evidence::Unprocessed,
                 Look::InProgress(_) | Look::Undecided => {}
@@ -48,25 +47,25 @@ impl Run<'_> {
     }
 
     /// The answer is final: no resend could improve it.
-    pub(super) fn answered(mut self, attempt: Attempt) -> Result<Response> {
+    pub(super) fn answered(&mut self, attempt: &mut Attempt) -> Result<Response> {
         if let Some(account) = self.plan.account {
-            account.accepted(Instant::now());
+            account.accepted();
         }
         self.forget_unsent();
         self.finish(attempt, StopReason::AnswerIsFinal)
     }
 
     /// The probe found the operation applied: its response is the answer.
-    pub(super) fn reconciled(mut self, attempt: Attempt, response: Response) -> Result<Response> {
+    pub(super) fn reconciled(&mut self, attempt: &mut Attempt, response: Response) -> Result<Response> {
         let outcome = Outcome::of(&Ending::new(StopReason::AnswerIsFinal, LastAnswer::Probe, self.history(), self.evidence));
-        let report = self.report(&attempt, StopReason::AnswerIsFinal, outcome);
-        self.ended(StopReason::AnswerIsFinal, outcome, Some(&attempt), Some(&report));
-        self.hand_back(attempt.extensions, response, Some(report), Shown::Everywhere)
+        let report = self.report(attempt, StopReason::AnswerIsFinal, outcome);
+        self.ended(StopReason::AnswerIsFinal, outcome, Some(attempt), Some(&report));
+        self.hand_back(mem::take(&mut attempt.extensions), response, Some(report), Shown::Everywhere)
     }
 
     /// Every cell of the results table.
-    fn finish(mut self, mut attempt: Attempt, reason: StopReason) -> Result<Response> {
-        let outcome = Outcome::of(&self.ending(&attempt, reason));
+    fn finish(&mut self, attempt: &mut Attempt, reason: StopReason) -> Result<Response> {
+        let outcome = Outcome::of(&self.ending(attempt, reason));
         let told = !self.attempts.is_empty();
         let one_attempt = self.sends <= 1 && !self.plan.was_sent_before;
         let uneventful = one_attempt && reason.is_final() || self.plan.is_left_alone();
@@ -75,18 +74,23 @@ impl Run<'_> {
             held = Held::NoResult;
         }
         if let Held::Response(response) = held {
-            let report = told.then(|| self.report(&attempt, reason, outcome));
-            self.ended(reason, outcome, Some(&attempt), report.as_ref());
-            return self.hand_back(attempt.extensions, response, report, if uneventful { Shown::InSlot } else { Shown::Everywhere });
+            let report = told.then(|| self.report(attempt, reason, outcome));
+            self.ended(reason, outcome, Some(attempt), report.as_ref());
+            return self.hand_back(
+                mem::take(&mut attempt.extensions),
+                response,
+                report,
+                if uneventful { Shown::InSlot } else { Shown::Everywhere },
+            );
         }
-        let report = self.report(&attempt, reason, outcome);
-        self.ended(reason, outcome, Some(&attempt), Some(&report));
+        let report = self.report(attempt, reason, outcome);
+        self.ended(reason, outcome, Some(attempt), Some(&report));
         self.fill(&report);
         if let (Evidence::Unknown, Some(guarded)) = (self.key_evidence, &mut self.guarded) {
             guarded.handed_out(Instant::now());
         }
-        let error = self.error(held, &attempt, report);
-        *self.extensions = attempt.extensions;
+        let error = self.error(held, attempt, report);
+        *self.extensions = mem::take(&mut attempt.extensions);
         Err(error)
     }
 
@@ -153,7 +157,7 @@ impl Run<'_> {
     }
 
     /// Nothing was sent. With a key that was used before, that says nothing about then.
-    pub(super) fn unsent(mut self, unsent: Unsent) -> Result<Response> {
+    pub(super) fn unsent(&mut self, unsent: Unsent) -> Result<Response> {
         let error = match unsent {
             Unsent::TimeUp => {
                 let failure = self.failure_unsent(StopReason::DeadlineTooNear);
@@ -190,7 +194,7 @@ impl Run<'_> {
         report
     }
 
-    fn hand_back(self, extensions: Extensions, mut response: Response, report: Option<RetryReport>, shown: Shown) -> Result<Response> {
+    fn hand_back(&mut self, extensions: Extensions, mut response: Response, report: Option<RetryReport>, shown: Shown) -> Result<Response> {
         *self.extensions = extensions;
         if let Some(report) = report {
             self.fill(&report);
@@ -239,7 +243,7 @@ enum Shown {
 
 /// The error of a request that was used wrongly: nothing was sent, and a report without attempts
 /// says so.
-pub(crate) fn misused(misuse: Misuse, request: &Request, extensions: &Extensions, telemetry: &Telemetry) -> Error {
+pub(super) fn misused(misuse: Misuse, request: &Request, extensions: &Extensions, telemetry: &Telemetry) -> Error {
     let evidence = if extensions.get::<SentBefore>().is_some() { Evidence::Unknown } else { misuse.evidence() };
     let report = RetryReport::new(Record {
         method: ShownMethod(request.method().clone()),

@@ -7,13 +7,12 @@ use tokio::time::Instant;
 use super::Run;
 use crate::{
     operation::attempt::Attempt,
-    operation::supply::Supply,
     policy::{InvalidHint, SharedWait, Situation},
     shared::cooldown::HoldsBack,
 };
 
 impl Run<'_> {
-    pub(super) fn situation(&self, attempt: &Attempt, supply: &Supply) -> Situation {
+    pub(super) fn situation(&self, attempt: &Attempt) -> Situation {
         let mut situation = Situation::new(self.effect, attempt.facts.signal, self.evidence);
         situation.hint = self.asked_wait(attempt);
         situation.told = self.shared_wait(attempt.waits_from).map_or(Duration::ZERO, |wait| wait.told);
@@ -25,8 +24,11 @@ impl Run<'_> {
         situation.key_age = self.key_age();
         situation.time_left = self.sending_until.time_left();
         situation.attempt_limit = self.plan.attempt_limit.unwrap_or(Duration::MAX);
-        situation.body = supply.body();
-        situation.draw = self.plan.draw();
+        situation.body = self.supply.body();
+        // What is settled at once takes no chance.
+        if !self.plan.policy.settles(attempt.facts.signal) {
+            situation.draw = self.plan.draw();
+        }
         situation
     }
 

@@ -18,13 +18,14 @@ pub(crate) use outgoing::Outgoing;
 
 /// What later attempts are made from. The first attempt gets the caller's own request.
 pub(crate) struct Supply {
-    /// The request, less what the source adds; absent when nothing can need it.
+    /// The request, less what the source adds; absent when nothing can need it. Before the first
+    /// attempt it is the caller's own.
     template: Option<Request>,
     source: Source,
     /// Headers that no factory may change.
     kept: Vec<HeaderName>,
     /// The first attempt's request, where it has to wait for a permit as well.
-    held: Option<Outgoing>,
+    held: Option<Box<Outgoing>>,
 }
 
 enum Source {
@@ -39,10 +40,24 @@ enum Source {
 }
 
 impl Supply {
+    /// The supply of a request that was not sent yet.
+    pub(crate) fn of(request: Request) -> Self {
+        Self { template: Some(request), source: Source::Unneeded, kept: Vec::new(), held: None }
+    }
+
+    /// Splits off the first attempt of a request that no factory has a part in. `None`, and nothing
+    /// is changed, where it cannot be cloned.
+    pub(crate) fn split_plain(&mut self) -> Option<Outgoing> {
+        let template = self.template.as_ref()?.try_clone()?;
+        self.source = Source::Template;
+        self.template.replace(template).map(Outgoing::first)
+    }
+
     /// Splits a request into its first attempt and the supply of the later ones. A factory supplies
     /// the first attempt too when the request has no body of its own. A request that can be neither
     /// cloned nor made anew is sent all the same, once.
-    pub(crate) fn split(mut request: Request, plan: &Plan<'_>, extensions: &Extensions) -> Result<(Outgoing, Self), ReplayError> {
+    pub(crate) fn split(&mut self, plan: &Plan<'_>, extensions: &Extensions) -> Result<Outgoing, ReplayError> {
+        let mut request = self.template.take().ok_or(ReplayError::Spent)?;
         let mut kept = plan.key.as_ref().map_or_else(Vec::new, |key| key.headers().to_vec());
         kept.extend(plan.correlation.as_ref().map(|id| id.header().clone()));
         let source = if let Some(factory) = extensions.get::<ReplayRequest>() {
@@ -50,22 +65,24 @@ impl Supply {
         } else if let Some(factory) = extensions.get::<ReplayBody>() {
             Source::Body(factory.clone())
         } else if !plan.may_resend() && !plan.has_probe() {
-            return Ok((Outgoing::first(request), Self { template: None, source: Source::Unneeded, kept, held: None }));
+            self.kept = kept;
+            return Ok(Outgoing::first(request));
         } else if let Some(template) = request.try_clone() {
-            return Ok((Outgoing::first(request), Self { template: Some(template), source: Source::Template, kept, held: None }));
+            (self.template, self.source, self.kept) = (Some(template), Source::Template, kept);
+            return Ok(Outgoing::first(request));
         } else {
             Source::Spent
         };
-        let supply = Self { template: Some(replay::clone_without_body(&mut request)), source, kept, held: None };
+        (self.template, self.source, self.kept) = (Some(replay::clone_without_body(&mut request)), source, kept);
         if request.body().is_none() {
-            request = supply.fill(request)?;
+            request = self.fill(request)?;
         }
-        Ok((Outgoing::first(request), supply))
+        Ok(Outgoing::first(request))
     }
 
     /// Takes the first attempt's request back: it goes out with the first permit.
     pub(crate) fn hold(&mut self, first: Outgoing) {
-        self.held = Some(first);
+        self.held = Some(Box::new(first));
     }
 
     /// The request of the next attempt.
@@ -102,9 +119,14 @@ impl Supply {
         }
     }
 
-    /// The operation's request as far as it is known, for a probe.
+    /// The operation's request as far as it is known.
     pub(crate) fn template(&self) -> Option<&Request> {
         self.template.as_ref()
+    }
+
+    /// The same, to settle what it is sent with.
+    pub(crate) fn template_mut(&mut self) -> Option<&mut Request> {
+        self.template.as_mut()
     }
 
     fn fill(&self, mut request: Request) -> Result<Request, ReplayError> {

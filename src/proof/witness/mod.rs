@@ -29,7 +29,7 @@ use claim::{Claim, Stage};
 use slot::{Hop, Sent};
 use tracked::Tracked;
 
-pub(crate) use slot::{Head, KeyKept, Redirects, SendSlot, Watch, inside, is_inside};
+pub(crate) use slot::{Head, KeyKept, Marked, Redirects, SendSlot, Terms, Watch, inside, is_inside};
 pub(crate) use strays::Strays;
 
 use crate::{

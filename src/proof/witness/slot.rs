@@ -1,6 +1,9 @@
 //! Where the witness leaves what it saw of one attempt.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    cell::RefCell,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, StatusCode};
 
@@ -24,14 +27,23 @@ pub(crate) enum Watch {
 /// An inner middleware may send several times through one slot: the worst of all sends is what the
 /// attempt proves.
 #[derive(Debug, Clone)]
-pub(crate) struct SendSlot {
-    watch: Watch,
+pub(crate) struct SendSlot(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    terms: Terms,
+    sends: Mutex<Vec<Send>>,
+}
+
+/// What is settled about an attempt's sends before the first of them.
+#[derive(Debug)]
+pub(crate) struct Terms {
+    pub(crate) watch: Watch,
     /// The key that each send has to carry.
-    promised: Option<(HeaderName, HeaderValue)>,
-    redirects: Redirects,
+    pub(crate) promised: Option<(HeaderName, HeaderValue)>,
+    pub(crate) redirects: Redirects,
     /// Of a request that is left alone: a `SafeRetry` further in does its work all the same.
-    looks_only: bool,
-    sends: Arc<Mutex<Vec<Send>>>,
+    pub(crate) looks_only: bool,
 }
 
 /// How far a send may be redirected, where the client lets us say so.
@@ -90,35 +102,105 @@ pub(super) enum Hop {
 
 /// Whether these extensions belong to an attempt of a `SafeRetry` further out.
 pub(crate) fn is_inside(extensions: &Extensions) -> bool {
-    extensions.get::<SendSlot>().is_some_and(|slot| !slot.looks_only)
+    extensions.get::<SendSlot>().is_some_and(|slot| !slot.0.terms.looks_only)
 }
 
 /// Fresh extensions for a question of our own: no inner `SafeRetry` shall resend it, and no
 /// redirect shall take the operation's credentials elsewhere.
 pub(crate) fn inside() -> Extensions {
     let mut extensions = Extensions::new();
-    extensions.insert(SendSlot::new(Watch::Errors).redirected(Redirects::AtHome));
+    extensions.insert(SendSlot::new(Terms { redirects: Redirects::AtHome, ..Watch::Errors.into() }));
     extensions
 }
 
+/// The extensions of one attempt, with its slot in them.
+pub(crate) struct Marked {
+    pub(crate) extensions: Extensions,
+    pub(crate) slot: SendSlot,
+}
+
+/// How many maps a thread keeps.
+const MOST_SPARE: usize = 16;
+
+thread_local! {
+    /// Maps that hold nothing but a slot, which nobody else has: making them anew for each attempt
+    /// costs more than the attempt's clone of its request.
+    static SPARE: RefCell<Vec<Extensions>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Marked {
+    /// A clone of the operation's extensions with a slot of these terms.
+    pub(crate) fn new(operation: &Extensions, terms: Terms) -> Self {
+        let spare = if operation.is_empty() { SPARE.try_with(|spare| spare.try_borrow_mut().ok()?.pop()).ok().flatten() } else { None };
+        if let Some(mut extensions) = spare {
+            if let Some(slot) = extensions.get_mut::<SendSlot>() {
+                if let Some(inner) = Arc::get_mut(&mut slot.0) {
+                    inner.terms = terms;
+                    let slot = slot.clone();
+                    return Self { extensions, slot };
+                }
+            }
+            return Self::made(Extensions::new(), terms);
+        }
+        Self::made(operation.clone(), terms)
+    }
+
+    fn made(mut extensions: Extensions, terms: Terms) -> Self {
+        let slot = SendSlot::new(terms);
+        extensions.insert(slot.clone());
+        Self { extensions, slot }
+    }
+
+    /// What the inner middlewares left in the extensions.
+    pub(crate) fn left_behind(self) -> Extensions {
+        let Self { mut extensions, slot } = self;
+        drop(slot);
+        if extensions.len() == 1 && extensions.get_mut::<SendSlot>().is_some_and(SendSlot::forgets) {
+            // Where there is no room, or no thread-local any more, it is dropped.
+            let _ = SPARE.try_with(|spare| {
+                if let Ok(mut spare) = spare.try_borrow_mut() {
+                    if spare.len() < MOST_SPARE {
+                        spare.push(extensions);
+                    }
+                }
+            });
+            return Extensions::new();
+        }
+        extensions.remove::<SendSlot>();
+        extensions
+    }
+}
+
+impl From<Watch> for Terms {
+    /// No key is promised, and redirects go as far as the client lets them.
+    fn from(watch: Watch) -> Self {
+        Self { watch, promised: None, redirects: Redirects::Anywhere, looks_only: false }
+    }
+}
+
 impl SendSlot {
-    pub(crate) fn new(watch: Watch) -> Self {
-        Self { watch, promised: None, redirects: Redirects::Anywhere, looks_only: false, sends: Arc::default() }
+    pub(crate) fn new(terms: impl Into<Terms>) -> Self {
+        Self(Arc::new(Inner { terms: terms.into(), sends: Mutex::default() }))
     }
 
-    /// Has every send compared with the key it was promised to carry.
-    pub(crate) fn promising(self, promised: Option<(HeaderName, HeaderValue)>) -> Self {
-        Self { promised, ..self }
+    /// Forgets everything about its attempt, unless somebody else has it too.
+    fn forgets(&mut self) -> bool {
+        let Some(inner) = Arc::get_mut(&mut self.0) else { return false };
+        inner.terms = Watch::Errors.into();
+        let sends = inner.sends.get_mut().unwrap_or_else(PoisonError::into_inner);
+        sends.clear();
+        sends.shrink_to(MOST_SPARE);
+        true
     }
 
-    /// Whether a `SafeRetry` further in is free to do its work.
-    pub(crate) fn looking_only(self, looks_only: bool) -> Self {
-        Self { looks_only, ..self }
-    }
-
-    /// Keeps redirects within bounds.
-    pub(crate) fn redirected(self, redirects: Redirects) -> Self {
-        Self { redirects, ..self }
+    /// Whether nothing is known but at most one send, under its key and without an error: what the
+    /// caller's response says is all there is to say.
+    pub(crate) fn is_quiet(&self) -> bool {
+        match self.sends().as_slice() {
+            [] => true,
+            [Send { sent: Sent::Answered(_, head), key: KeyKept::Kept }] => !head.is_error(),
+            [_] | [_, _, ..] => false,
+        }
     }
 
     /// What is proven about an attempt without an answer: it failed, or our timer cut it. `None`:
@@ -173,15 +255,15 @@ impl SendSlot {
     }
 
     pub(super) fn watch(&self) -> Watch {
-        self.watch
+        self.0.terms.watch
     }
 
     pub(super) fn redirects(&self) -> Redirects {
-        self.redirects
+        self.0.terms.redirects
     }
 
     pub(super) fn promises_a_key(&self) -> bool {
-        self.promised.is_some()
+        self.0.terms.promised.is_some()
     }
 
     /// Whether a witness further out waits for a send of this attempt.
@@ -204,7 +286,7 @@ impl SendSlot {
 
     /// Notes a send that begins, and gives its place.
     pub(super) fn open(&self, tracked: Option<Arc<Claim>>, headers: &HeaderMap) -> usize {
-        let kept = self.promised.as_ref().is_none_or(|(name, value)| {
+        let kept = self.0.terms.promised.as_ref().is_none_or(|(name, value)| {
             let mut carried = headers.get_all(name).iter();
             carried.next() == Some(value) && carried.next().is_none()
         });
@@ -227,7 +309,7 @@ impl SendSlot {
     }
 
     fn sends(&self) -> MutexGuard<'_, Vec<Send>> {
-        self.sends.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.sends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
