@@ -1,6 +1,9 @@
 //! Where an operation's random draws come from: one place, so that a test can foresee them.
 
-use std::sync::Arc;
+use std::{
+    hash::{BuildHasher, Hasher, RandomState},
+    sync::Arc,
+};
 
 use crate::policy::Draw;
 
@@ -20,6 +23,8 @@ impl Chance {
 
 impl Default for Chance {
     fn default() -> Self {
-        Self::of(|| Draw::new(rand::random()))
+        // Each one is seeded anew by the standard library, as hash tables are: good enough to
+        // spread pauses, which is all that hangs on it.
+        Self::of(|| Draw::new(RandomState::new().build_hasher().finish()))
     }
 }

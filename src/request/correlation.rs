@@ -63,7 +63,7 @@ impl CorrelationId {
     ///
     /// [RFC 9562 §5.4]: https://www.rfc-editor.org/rfc/rfc9562#section-5.4
     pub fn random() -> Self {
-        let uuid = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
+        let uuid = uuid::Uuid::new_v4();
         let made = Self::new(uuid.hyphenated().encode_lower(&mut uuid::Uuid::encode_buffer()));
         made.unwrap_or_else(|_| Self { value: HeaderValue::from_static("-"), header: X_REQUEST_ID })
     }

@@ -21,7 +21,7 @@ impl IdempotencyKey {
     /// [RFC 9562 §5.4]: https://www.rfc-editor.org/rfc/rfc9562#section-5.4
     #[must_use]
     pub fn random() -> Self {
-        Self::of(uuid::Builder::from_random_bytes(rand::random()).into_uuid())
+        Self::of(Uuid::new_v4())
     }
 
     /// The key of a business operation: a UUID (version 5, [RFC 9562 §5.5]) that is the same in

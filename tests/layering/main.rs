@@ -135,9 +135,11 @@ fn the_wall_clock_is_read_in_three_places() {
 }
 
 #[test]
-fn chance_is_asked_for_in_three_places() {
-    // For jitter, for keys, and for correlation ids.
-    assert_eq!(files_naming("rand"), ["operation/chance.rs", "request/correlation.rs", "request/key_making.rs"]);
+fn chance_is_asked_for_in_few_places() {
+    // For jitter, and as seeds of hashes; for keys, and for correlation ids.
+    let seeds = ["operation/chance.rs", "request/key_making.rs", "shared/reuse_guard.rs", "shared/scope.rs"];
+    assert_eq!(files_naming("RandomState::new"), seeds);
+    assert_eq!(files_naming("Uuid::new_v4"), ["request/correlation.rs", "request/key_making.rs"]);
 }
 
 #[test]
