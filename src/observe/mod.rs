@@ -272,19 +272,24 @@ impl<'a> Watched<'a> {
         self.telemetry.is_some_and(Telemetry::has_observers)
     }
 
-    /// The span of the whole operation, where there is somebody to hear of all of it.
-    pub(crate) fn span(&self) -> Option<Span> {
-        (self.heard == Heard::FromTheStart).then(|| self.span.clone())
+    /// The span of the whole operation; none where nobody would hear of all of it.
+    pub(crate) fn span(&self) -> Span {
+        match self.heard {
+            Heard::FromTheStart => self.span.clone(),
+            Heard::FromHere => Span::none(),
+        }
     }
 
-    /// The span of what is left of the operation, now that something has happened. `None` where one
+    /// The span of what is left of the operation, now that something has happened; none where one
     /// covers it already.
-    pub(crate) fn span_from_here(&mut self) -> Option<Span> {
-        if self.heard == Heard::FromTheStart {
-            return None;
+    pub(crate) fn span_from_here(&mut self) -> Span {
+        match self.heard {
+            Heard::FromTheStart => Span::none(),
+            Heard::FromHere => {
+                self.open_span();
+                self.span.clone()
+            }
         }
-        self.open_span();
-        Some(self.span.clone())
     }
 
     /// An attempt goes out.

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tracing::{Level, Span, event, field::Empty, span};
+use tracing::{Level, Metadata, Span, event, field::Empty, level_filters::LevelFilter, span};
+use tracing_core::{callsite::DefaultCallsite, metadata::Kind};
 
 use super::{
     Detail, End, OperationFacts, Telemetry,
@@ -20,9 +21,22 @@ use crate::{
     request::shown,
 };
 
-/// Whether anybody listens to what is told of an operation that goes well.
+/// Whether anybody may listen to what is told of an operation that goes well.
+///
+/// What subscribers said of this target and level when they were installed is all that is looked
+/// at. `tracing::enabled!` would ask them anew, and a subscriber with filters of its layers' own
+/// takes that for the beginning of an event: the next span would be lost to a layer.
 pub(super) fn are_heard() -> bool {
-    tracing::enabled!(target: TARGET, Level::DEBUG)
+    static PLACE: DefaultCallsite = DefaultCallsite::new(&EVENT);
+    static EVENT: Metadata<'static> = tracing_core::metadata! {
+        name: name::ATTEMPT,
+        target: TARGET,
+        level: Level::DEBUG,
+        fields: &[],
+        callsite: &PLACE,
+        kind: Kind::EVENT,
+    };
+    LevelFilter::current() >= Level::DEBUG && !PLACE.interest().is_never()
 }
 
 pub(super) fn operation(operation: &OperationFacts<'_>, telemetry: &Telemetry) -> Span {

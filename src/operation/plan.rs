@@ -6,7 +6,7 @@
 //! * **Policy and limits**: extension of the request > endpoint > client.
 //! * **Deadline**: as above, and then the scope caps whichever won.
 
-use std::time::Duration;
+use std::{ops::Deref, time::Duration};
 
 use http::{Extensions, Method, StatusCode};
 use reqwest::{Request, Url};
@@ -42,7 +42,7 @@ use crate::{
 pub(crate) struct Plan<'a> {
     pub(crate) method: Method,
     pub(crate) url: Url,
-    pub(crate) policy: RetryPolicy,
+    pub(crate) policy: Policy<'a>,
     pub(crate) effect: Effect,
     pub(crate) is_write: bool,
     pub(crate) deadline: Deadline,
@@ -62,7 +62,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) cooldown: Option<CooldownPlace<'a>>,
     pub(crate) headers: Option<&'a AttemptHeaders>,
     /// Sent and logged alike on every attempt.
-    pub(crate) correlation: Option<CorrelationId>,
+    pub(crate) correlation: Option<Box<CorrelationId>>,
     pub(crate) kept_alive: &'a KeptAlive,
     pub(crate) chance: &'a Chance,
     /// Of a client whose every send is witnessed.
@@ -100,7 +100,7 @@ impl<'a> Plan<'a> {
         Ok(Self {
             method: request.method().clone(),
             url: request.url().clone(),
-            policy: *policy(settings, stated, extensions),
+            policy: Policy::of(settings, stated, extensions),
             effect: if key_is_news { effect.without_key() } else { effect },
             is_write: stated.map_or(alone.is_write(), |endpoint| endpoint.is_write(request.method())),
             deadline: deadline(settings, stated, extensions).earlier(Deadline::of_scope()),
@@ -136,7 +136,7 @@ impl<'a> Plan<'a> {
         Ok(Self {
             method: request.method().clone(),
             url: request.url().clone(),
-            policy: settings.policy.with_attempts(1),
+            policy: Policy::Own(Box::new(settings.policy.with_attempts(1))),
             effect: Effect::NeverResend,
             is_write: effect_alone(request).is_write(),
             deadline: Deadline::NONE,
@@ -165,7 +165,7 @@ impl<'a> Plan<'a> {
         Self {
             method: request.method().clone(),
             url: request.url().clone(),
-            policy: *policy(settings, stated, extensions),
+            policy: Policy::of(settings, stated, extensions),
             effect: light.effect,
             is_write: light.is_write,
             deadline: light.deadline,
@@ -224,7 +224,7 @@ impl<'a> Plan<'a> {
             method: &self.method,
             url: &self.url,
             endpoint: self.endpoint.as_ref().and_then(Endpoint::name),
-            correlation: self.correlation.as_ref(),
+            correlation: self.correlation.as_deref(),
             key: self.key.as_ref().map(OperationKey::key),
             account: self.account,
             deadline: self.deadline,
@@ -313,6 +313,32 @@ impl<'a> Light<'a> {
             account: Some(self.account),
             deadline: self.deadline,
             is_write: self.is_write,
+        }
+    }
+}
+
+/// The policy of an operation. It is large, and mostly the client's.
+pub(crate) enum Policy<'a> {
+    Client(&'a RetryPolicy),
+    Own(Box<RetryPolicy>),
+}
+
+impl<'a> Policy<'a> {
+    fn of(settings: &'a Settings, endpoint: Option<&Endpoint>, extensions: &Extensions) -> Self {
+        match extensions.get().or(endpoint.and_then(Endpoint::policy)) {
+            Some(own) => Self::Own(Box::new(*own)),
+            None => Self::Client(&settings.policy),
+        }
+    }
+}
+
+impl Deref for Policy<'_> {
+    type Target = RetryPolicy;
+
+    fn deref(&self) -> &RetryPolicy {
+        match self {
+            Self::Client(policy) => policy,
+            Self::Own(policy) => policy,
         }
     }
 }
@@ -412,8 +438,8 @@ fn effect_alone(request: &Request) -> Effect {
 
 /// Writes the caller's correlation id into the headers. The key comes after it, so that no id can
 /// replace a key.
-fn correlation(request: &mut Request, extensions: &Extensions) -> Option<CorrelationId> {
+fn correlation(request: &mut Request, extensions: &Extensions) -> Option<Box<CorrelationId>> {
     let id = extensions.get::<CorrelationId>()?;
     id.write(request.headers_mut());
-    Some(id.clone())
+    Some(Box::new(id.clone()))
 }

@@ -32,11 +32,9 @@ pub(crate) enum Drained {
     NotNeeded,
 }
 
-/// Reads the rest of a response that nobody wants, if that is cheap, and drops it.
-///
-/// # Cancellation
-/// Dropping the future drops the response, and its connection is closed.
-pub(crate) async fn give_back(mut response: Response, deadline: Deadline) -> Drained {
+/// Reads the rest of a response that nobody wants, if that is cheap. Its connection is given back,
+/// or closed, when the response is dropped.
+pub(crate) async fn read_rest(response: &mut Response, deadline: Deadline) -> Drained {
     if response.version() >= Version::HTTP_3 || closes(response.headers()) {
         return Drained::NotNeeded;
     }
@@ -44,7 +42,7 @@ pub(crate) async fn give_back(mut response: Response, deadline: Deadline) -> Dra
         return Drained::TooLong;
     }
     let limit = deadline.time_left().min(DRAIN_LONGEST);
-    timeout(limit, read_out(&mut response)).await.unwrap_or(Drained::TooSlow)
+    timeout(limit, read_out(response)).await.unwrap_or(Drained::TooSlow)
 }
 
 async fn read_out(response: &mut Response) -> Drained {
@@ -81,6 +79,10 @@ mod tests {
     use tokio::time::{Instant, sleep};
 
     use super::*;
+
+    async fn give_back(mut response: Response, deadline: Deadline) -> Drained {
+        read_rest(&mut response, deadline).await
+    }
 
     const KIB: usize = 1024;
     const MILLISECOND: Duration = Duration::from_millis(1);

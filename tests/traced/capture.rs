@@ -1,5 +1,7 @@
 //! A subscriber that keeps what this crate says, at every level.
 
+#![allow(dead_code, reason = "not every binary asks for all of it")]
+
 use std::{
     collections::BTreeMap,
     fmt::Debug,
@@ -13,6 +15,7 @@ use tracing::{
     subscriber::DefaultGuard,
 };
 use tracing_subscriber::{
+    filter::LevelFilter,
     layer::{Context, Layer, SubscriberExt},
     registry::LookupSpan,
     util::SubscriberInitExt,
@@ -52,8 +55,13 @@ impl Capture {
     /// tracing asks the thread that comes first to a place in the code whether anybody is
     /// interested, and remembers its answer for all.
     pub(crate) fn start() -> (Self, DefaultGuard) {
+        Self::start_at(LevelFilter::TRACE)
+    }
+
+    /// As [`start`](Self::start), but deaf to what is below this level.
+    pub(crate) fn start_at(level: LevelFilter) -> (Self, DefaultGuard) {
         let capture = Self::default();
-        let guard = tracing_subscriber::registry().with(capture.clone()).set_default();
+        let guard = tracing_subscriber::registry().with(capture.clone().with_filter(level)).set_default();
         (capture, guard)
     }
 

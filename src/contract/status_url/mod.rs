@@ -132,7 +132,7 @@ impl StatusProbe for StatusUrl {
         let Some(url) = self.locate(operation) else { return ProbeVerdict::Undecided };
         let carries_the_query = self.carries_the_query(operation);
         let asked = url.clone();
-        let Ok(response) = operation.send(operation.get(url)).await else { return ProbeVerdict::Undecided };
+        let Ok(mut response) = operation.send(operation.get(url)).await else { return ProbeVerdict::Undecided };
         if !origin::is_same(response.url(), &asked) {
             return ProbeVerdict::Undecided;
         }
@@ -152,7 +152,8 @@ impl StatusProbe for StatusUrl {
             },
             Found::Undecided => ProbeVerdict::Undecided,
         };
-        drain::give_back(response, operation.deadline).await;
+        drain::read_rest(&mut response, operation.deadline).await;
+        drop(response);
         verdict
     }
 }

@@ -216,11 +216,7 @@ impl<'a> Run<'a> {
     /// Send, decide, obey, within the span of the operation.
     async fn watched_start(&mut self) -> Result<Response> {
         let span = self.watched.span();
-        let operation = pin!(self.start());
-        match span {
-            Some(span) => span.cover(operation).await,
-            None => operation.await,
-        }
+        span.cover(pin!(self.start())).await
     }
 
     /// Send, decide, obey.
@@ -250,11 +246,7 @@ impl<'a> Run<'a> {
             Decision::Stop(StopReason::KeyExpired) if self.sends == 0 => self.unsent(Unsent::Misused(Misuse::KeyExpired)),
             Decision::Return | Decision::Stop(_) | Decision::Probe(_) | Decision::Resend(_) => {
                 let span = self.watched.span_from_here();
-                let rest = pin!(self.obey(decision, attempt));
-                match span {
-                    Some(span) => span.cover(rest).await,
-                    None => rest.await,
-                }
+                span.cover(pin!(self.obey(decision, attempt))).await
             }
         }
     }

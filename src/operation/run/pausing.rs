@@ -1,6 +1,6 @@
 //! The time between attempts: nothing is held in it but the request.
 
-use std::{mem, time::Duration};
+use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
@@ -21,21 +21,17 @@ impl Run<'_> {
     /// The limit that leaves no time for an attempt after all.
     pub(super) async fn pause(&self, attempt: &mut Attempt, pause: Duration) -> Result<(), StopReason> {
         let until = reach(attempt.waits_from, pause)?;
-        if matches!(attempt.held, Held::Response(_)) {
+        if let Held::Response(response) = &mut attempt.held {
             // Boxed, as what follows: while a pause passes, neither takes any room.
-            Box::pin(self.give_back(attempt, until)).await;
+            let drained = Box::pin(drain::read_rest(response, self.sending_until.earlier(Deadline::at(until)))).await;
+            self.watched.drained(drained);
+            attempt.held = Held::GivenBack;
         }
         sleep_until(until).await;
         if self.plan.cooldown.is_some() {
             Box::pin(self.cool_down(HoldsBack::Resends)).await.map_err(|held_back| held_back.limit)?;
         }
         self.plan.policy.still_worth_sending(self.sending_until.time_left())
-    }
-
-    async fn give_back(&self, attempt: &mut Attempt, until: Instant) {
-        if let Held::Response(response) = mem::replace(&mut attempt.held, Held::GivenBack) {
-            self.watched.drained(drain::give_back(response, self.sending_until.earlier(Deadline::at(until))).await);
-        }
     }
 }
 

@@ -52,8 +52,8 @@ impl Run<'_> {
             self.sent_before = Some(Box::new(record));
         } else {
             if self.attempts.is_empty() {
-                // Most operations have few, and they wait with them.
-                self.attempts.reserve_exact(2);
+                // Most operations have few, and wait with them.
+                self.attempts.reserve_exact(1);
             }
             self.attempts.push(record);
         }
@@ -127,7 +127,7 @@ impl Run<'_> {
             method: ShownMethod(self.plan.method.clone()),
             origin: Origin::of(&self.plan.url),
             endpoint: self.plan.endpoint.as_ref().and_then(Endpoint::name).cloned(),
-            correlation: self.plan.correlation.clone(),
+            correlation: self.plan.correlation.as_deref().cloned(),
             sent_before: self.sent_before.as_deref().cloned(),
             attempts: self.attempts.clone(),
             probes: self.probe_records.clone(),
