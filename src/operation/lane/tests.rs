@@ -12,13 +12,14 @@ use http::{Extensions, Method};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use reqwest::{Body, Request, Response, Url};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Error, Middleware, Next, Result};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, advance, timeout};
 
 use crate::{
     BudgetLimits, CorrelationId, Deadline, Endpoint, IdempotencyKey, KeyContract, Observer, ReportSlot, RetryBudget, RetryPolicy,
     RetryReport, SafeRetry, SendWitness,
+    operation::plan::{Light, Plan},
     operation::settings::Lane,
-    policy::{AdaptiveLimits, Verdict},
+    policy::{AdaptiveLimits, Verdict, defaults},
     report::Decided,
     shared::cooldown::Cooldown,
     testing::{Draws, Scripted, Step},
@@ -250,7 +251,10 @@ fn scripts() -> Vec<(&'static str, Vec<Step>)> {
 
 /// What is seen of a case: each request has ten seconds before its caller gives up.
 async fn pass(lane: Lane, observed: bool, road: Road, case: usize, script: &[Step], scope: Option<Duration>) -> String {
-    let (_, retry, sends) = cases().swap_remove(case);
+    let (_, retry, _) = cases().swap_remove(case);
+    // The tests of this process build many clients, and only those of age are beyond suspicion.
+    advance(defaults::YOUNG_BUDGET).await;
+    let (_, _, sends) = cases().swap_remove(case);
     let pass = Pass { seen: Seen::default(), lane };
     let retry = if observed { retry.with_observer(pass.seen.clone()) } else { retry };
     let peer = Scripted::new(script.to_vec());
@@ -296,6 +300,35 @@ async fn compare(observed: bool, road: Road, scope: Option<Duration>) {
             let differs = with.lines().zip(without.lines()).find(|(with, without)| with != without);
             assert!(with == without, "{of_case}, {name}: with the lane and without it: {differs:#?}");
         }
+    }
+}
+
+/// Whether the first request of each case goes by the lane.
+#[tokio::test(start_paused = true)]
+async fn what_has_nothing_else_to_settle_goes_by_the_lane_and_nothing_else_does() {
+    let elsewhere = [
+        "key by hand",
+        "stream",
+        "deadline that has passed",
+        "limits without room",
+        "cool-down",
+        "slot",
+        "correlated",
+        "key without contract",
+        "never",
+        "keyed",
+        "classified",
+    ];
+    for (name, retry, sends) in cases() {
+        advance(defaults::YOUNG_BUDGET).await;
+        let mut settings = None;
+        drop(retry.with(|given| settings = Some(given.clone())));
+        let (settings, (request, extensions)) = (settings.unwrap(), sends.into_iter().next().unwrap());
+        // A deadline of the case has aged with the budget.
+        let aged = extensions.get::<Deadline>().is_some();
+        let endpoint = Plan::endpoint(&settings, &request, &extensions);
+        let light = Light::settle(&settings, endpoint.as_ref(), &request, &extensions);
+        assert_eq!(light.is_some(), !elsewhere.contains(&name) && !aged, "{name}");
     }
 }
 
