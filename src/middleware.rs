@@ -1,8 +1,7 @@
 //! `SafeRetry`: wiring and opt-in. It decides nothing, and settles nothing: that is the plan's.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 
-use futures_util::future::BoxFuture;
 use http::Extensions;
 use reqwest::{Request, Response};
 use reqwest_middleware::{Middleware, Next};
@@ -281,7 +280,7 @@ impl Middleware for SafeRetry {
         request: Request,
         extensions: &'e mut Extensions,
         next: Next<'n>,
-    ) -> BoxFuture<'f, reqwest_middleware::Result<Response>>
+    ) -> Pin<Box<dyn Future<Output = reqwest_middleware::Result<Response>> + Send + 'f>>
     where
         Self: 'f,
         's: 'f,

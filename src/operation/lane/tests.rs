@@ -145,7 +145,7 @@ impl Pass {
                 self.seen.note(format!("body {:?} after {:?}", answer.text().await.map_err(|error| error.is_timeout()), began.elapsed()));
             }
             Err(Error::Reqwest(error)) => self.seen.note(format!("{error:?} after {:?}", began.elapsed())),
-            Err(Error::Middleware(error)) => self.seen.note(format!("{error:?} after {:?}", began.elapsed())),
+            Err(Error::Middleware(error)) => self.seen.note(format!("{} after {:?}", chain(&error), began.elapsed())),
         }
     }
 }
@@ -288,6 +288,11 @@ async fn pass(lane: Lane, observed: bool, road: Road, case: usize, script: &[Ste
     scrape.sort();
     pass.seen.note(scrape.join("\n"));
     pass.seen.all()
+}
+
+/// An error and its sources, without the backtrace, in which the two ways differ.
+fn chain(error: &anyhow::Error) -> String {
+    error.chain().map(|error| format!("{error}: {error:?}; ")).collect()
 }
 
 async fn compare(observed: bool, road: Road, scope: Option<Duration>) {
