@@ -43,6 +43,23 @@ fn a_message_that_is_proven_unsent_never_leaves() {
     }
 }
 
+/// An upload that nobody wants any more may have left all the same.
+#[test]
+fn giving_up_changes_no_verdict() {
+    model(|| {
+        let claim = Arc::new(Claim::waiting());
+        let giving_up = thread::spawn({
+            let claim = Arc::clone(&claim);
+            move || claim.give_up()
+        });
+        claim.begin();
+        assert_eq!(claim.stage(), Stage::Begun);
+        giving_up.join().unwrap();
+        assert!(claim.is_given_up());
+        assert_eq!(claim.stage(), Stage::Begun);
+    });
+}
+
 #[test]
 fn all_verdicts_after_the_end_agree() {
     model(|| {

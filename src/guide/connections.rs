@@ -115,9 +115,12 @@
 //! # Uploads
 //!
 //! An HTTP/1 server may answer while the request's body is still on its way. reqwest then goes on
-//! uploading as long as the answer is held: a 32 MiB PUT that was refused after 0.3 MB sent all of
-//! it. Drop the answer and the upload stops with it. For large bodies ask first, with a small
-//! request.
+//! uploading: of a 32 MiB PUT that was refused after 64 KiB the server got all 32 MiB, beside the
+//! next attempt, and no less after the answer was dropped. Where redirects are off, a write's body
+//! is handed over in pieces of 64 KiB, and the upload stops once an error answer is read to its end
+//! or dropped: the server got 4.2 MiB, which is what both kernels hold. An early success is
+//! left alone. Where redirects are followed, or without a witness, nothing here can stop it. For
+//! large bodies ask first, with a small request.
 //!
 //! # Connections of failed answers
 //!

@@ -22,11 +22,15 @@ pub(super) enum Stage {
 
 /// The stage of one message, shared by its body and the verdict.
 #[derive(Debug)]
-pub(super) struct Claim(AtomicU8);
+pub(super) struct Claim {
+    stage: AtomicU8,
+    /// Not 0 once nobody wants the rest of the message to be sent. It says nothing about what was.
+    given_up: AtomicU8,
+}
 
 impl Claim {
     pub(super) fn waiting() -> Self {
-        Self(AtomicU8::new(Stage::Waiting as u8))
+        Self { stage: AtomicU8::new(Stage::Waiting as u8), given_up: AtomicU8::new(0) }
     }
 
     /// The transport asks for the message.
@@ -44,13 +48,22 @@ impl Claim {
         self.advance(Stage::Waiting, Stage::Dropped);
     }
 
+    /// Nobody wants the rest to be sent.
+    pub(super) fn give_up(&self) {
+        self.given_up.store(1, Ordering::Release);
+    }
+
+    pub(super) fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Acquire) != 0
+    }
+
     pub(super) fn stage(&self) -> Stage {
-        let stage = self.0.load(Ordering::Acquire);
+        let stage = self.stage.load(Ordering::Acquire);
         [Stage::Waiting, Stage::Dropped, Stage::Begun].into_iter().find(|known| *known as u8 == stage).unwrap_or(Stage::Read)
     }
 
     fn advance(&self, from: Stage, to: Stage) {
         // Another stage is a later one: there is nothing to do.
-        let _ = self.0.compare_exchange(from as u8, to as u8, Ordering::AcqRel, Ordering::Acquire);
+        let _ = self.stage.compare_exchange(from as u8, to as u8, Ordering::AcqRel, Ordering::Acquire);
     }
 }

@@ -12,6 +12,7 @@ mod strays;
 #[cfg(test)]
 mod tests;
 mod tracked;
+mod upload;
 
 mod atomic {
     pub(super) use std::sync::atomic::{AtomicU8, Ordering};
@@ -231,7 +232,7 @@ impl Middleware for SendWitness {
             Err(Error::Middleware(_)) => Sent::Failed(Evidence::Unknown, Cause::Middleware),
         };
         slot.close(place, sent);
-        result
+        result.map(|response| upload::ends_with(response, claim.as_ref()))
     }
 }
 

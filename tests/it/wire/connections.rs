@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::{Either, select};
+use futures_util::future::{BoxFuture, Either, FutureExt as _, select};
 use reqwest::{ClientBuilder, Response, StatusCode};
 use reqwest_middleware::{ClientWithMiddleware, RequestBuilder, Result};
 use reqwest_safe_retry::{
@@ -20,7 +20,7 @@ use reqwest_safe_retry::{
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, copy, copy_bidirectional, sink},
     net::{TcpListener, TcpStream},
-    sync::watch,
+    sync::{oneshot, watch},
 };
 
 use crate::support::wire::{QUICK, Road, bounded, pausing, plain, within};
@@ -403,4 +403,105 @@ async fn a_write_that_may_have_been_lost_to_an_idle_timeout_says_what_to_set() {
     assert_eq!(advice("timeout=60", true, false).await, [], "no connection is that old");
     assert_eq!(advice("max=100", true, false).await, []);
     assert_eq!(advice("timeout=1", false, false).await, [], "a read is sent again");
+}
+
+// ===== uploads =====
+
+const UPLOAD: usize = 32 * 1024 * KIB;
+
+/// Refuses every other request after 64 KiB of its body, and reads the rest of it only when it is
+/// told to.
+struct Refusing {
+    address: SocketAddr,
+    goes_on: watch::Sender<bool>,
+    /// The bytes of the first request, once its connection has ended.
+    received: oneshot::Receiver<usize>,
+}
+
+impl Refusing {
+    async fn start(refusal: &'static str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (goes_on, mut told) = watch::channel(false);
+        let (count, received) = oneshot::channel();
+        tokio::spawn(async move {
+            let (mut first, _) = listener.accept().await?;
+            let mut begun = vec![0; 64 * KIB];
+            first.read_exact(&mut begun).await?;
+            first.write_all(refusal.as_bytes()).await?;
+            tokio::spawn(async move {
+                told.wait_for(|told| *told).await.unwrap();
+                let mut received = begun.len();
+                // A reset ends it as well.
+                while let Ok(1..) = first.read(&mut begun).await.inspect(|bytes| received += bytes) {}
+                count.send(received)
+            });
+            let (mut second, _) = listener.accept().await?;
+            let mut left = UPLOAD;
+            while let Some(rest) = left.checked_sub(second.read(&mut vec![0; 64 * KIB]).await?).filter(|rest| *rest > 0) {
+                left = rest;
+            }
+            second.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n").await
+        });
+        Self { address, goes_on, received }
+    }
+
+    /// How much of the first request arrived, the answer to which was given up.
+    async fn received(self) -> usize {
+        self.goes_on.send(true).unwrap();
+        bounded(self.received).await.unwrap()
+    }
+}
+
+fn upload(client: &ClientWithMiddleware, server: &Refusing) -> RequestBuilder {
+    client.put(format!("http://{}/", server.address)).body(vec![0; UPLOAD])
+}
+
+const REFUSALS: [&str; 3] = [
+    "HTTP/1.1 503 Busy\r\nconnection: close\r\ncontent-length: 0\r\n\r\n",
+    "HTTP/1.1 503 Busy\r\nconnection: close\r\ncontent-length: 4\r\n\r\nbusy",
+    "HTTP/1.1 503 Busy\r\ncontent-length: 4\r\n\r\nbusy",
+];
+
+/// What the kernels hold on both sides is beyond recall: some MiB.
+const BEYOND_RECALL: usize = UPLOAD / 2;
+
+#[tokio::test]
+async fn an_upload_stops_when_the_answer_that_refused_it_is_sent_again() {
+    for refusal in REFUSALS {
+        for road in [Road::Paved, Road::Witnessed] {
+            let server = Refusing::start(refusal).await;
+            let answer = bounded(upload(&road.client(QUICK), &server).send()).await.unwrap();
+            assert_eq!(answer.status(), 200);
+            let received = server.received().await;
+            assert!(received < BEYOND_RECALL, "{road:?} went on to {received} bytes after {refusal:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_upload_stops_when_the_caller_is_done_with_the_answer_that_refused_it() {
+    type Done = fn(Response) -> BoxFuture<'static, ()>;
+    let ways: [Done; 2] = [|answer| async { drop(answer) }.boxed(), |answer| async { drop(answer.text().await.unwrap()) }.boxed()];
+    for refusal in REFUSALS {
+        for done in ways {
+            let server = Refusing::start(refusal).await;
+            let answer = bounded(upload(&Road::Paved.client(QUICK.with_attempts(1)), &server).send()).await.unwrap();
+            assert_eq!(answer.status(), 503);
+            done(answer).await;
+            let received = server.received().await;
+            assert!(received < BEYOND_RECALL, "{received} bytes after {refusal:?}");
+        }
+    }
+}
+
+/// Where redirects are followed, a body is not wrapped, and nothing here can stop it.
+#[tokio::test]
+async fn an_upload_goes_on_where_redirects_are_followed() {
+    for road in [Road::PavedFollowing, Road::WitnessedFollowing, Road::Unwitnessed] {
+        let server = Refusing::start(REFUSALS[0]).await;
+        assert_eq!(bounded(upload(&road.client(QUICK), &server).send()).await.unwrap().status(), 200);
+        let received = server.received().await;
+        assert!(received >= UPLOAD, "{road:?} stopped after {received} bytes");
+    }
 }
