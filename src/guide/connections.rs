@@ -107,10 +107,11 @@
 //!
 //! # Proxies
 //!
-//! A proxy that refuses CONNECT (407, 403, 503) comes as "not connected", as it has no type of its
-//! own in reqwest. Nothing reached the server, so it is sent again, after the short backoff and
-//! without the proxy's own `Retry-After`. A SOCKS proxy that refuses looks the same. A wrong proxy
-//! password is tried as often as the policy has attempts.
+//! A proxy that refuses CONNECT (407, 403, 503) comes as "not connected". So does a SOCKS proxy
+//! that allows no connection, or accepts no way to log in. Neither reqwest nor hyper-util exports a
+//! type that tells these from a proxy that is away, and texts are not read. Nothing reached the
+//! server, so each is sent again, after the short backoff and without the proxy's own
+//! `Retry-After`: a wrong proxy password is tried as often as the policy has attempts.
 //!
 //! # Uploads
 //!

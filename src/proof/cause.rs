@@ -18,8 +18,8 @@ use std::fmt;
 pub enum Cause {
     /// The server answered; the signal carries the status.
     Status,
-    /// No connection: the name did not resolve, the peer refused, a proxy tunnel or the TLS
-    /// handshake failed.
+    /// No connection: the name did not resolve, the peer refused, or a proxy did, for whatever
+    /// reason (no exported type tells which); or the TLS handshake failed.
     Connect,
     /// The certificate is not trusted.
     Certificate,

@@ -18,3 +18,4 @@ mod inner;
 mod key_of_the_error;
 #[cfg(all(feature = "testing-h2", feature = "testing-tls"))]
 mod paved;
+mod proxies;
