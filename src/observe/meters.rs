@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::{
     Detail, End, OperationFacts, Telemetry,
     names::{
-        self,
+        self, Counted,
         metric::{self, label},
     },
 };
@@ -18,7 +18,6 @@ use crate::{
     outcome::report::ProbeRecord,
     policy::{Evidence, Outcome, ResendPermit, StopReason},
     request::origin::Origin,
-    response::drain::Drained,
 };
 
 pub(super) fn describe() {
@@ -80,8 +79,10 @@ impl Meters {
         counter!(metric::PROBES, self.labels_and(label::FOUND, names::found(probe.found()))).increment(1);
     }
 
-    pub(super) fn drained(&self, drained: Drained) {
-        counter!(metric::DRAINS, self.labels_and(label::RESULT, names::drained(drained))).increment(1);
+    pub(super) fn counted(&self, what: Counted) {
+        match what {
+            Counted::Drained(drained) => counter!(metric::DRAINS, self.labels_and(label::RESULT, names::drained(drained))).increment(1),
+        }
     }
 
     pub(super) fn ended(&self, operation: &OperationFacts<'_>, end: &End<'_>) {

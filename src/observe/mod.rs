@@ -52,7 +52,6 @@ use crate::{
     request::correlation::CorrelationId,
     request::deadline::Deadline,
     request::origin::Origin,
-    response::drain::Drained,
     shared::budget::BudgetAccount,
 };
 
@@ -60,6 +59,7 @@ use crate::{
 use advised::Advised;
 #[cfg(feature = "metrics")]
 pub(crate) use meters::Meters;
+pub(crate) use names::Counted;
 use observer::Observers;
 
 /// What the owner of a client wants to be told.
@@ -376,10 +376,10 @@ impl<'a> Watched<'a> {
         }
     }
 
-    /// The connection of a response was given back, or not.
-    pub(crate) fn drained(&self, drained: Drained) {
+    /// Something that only metrics tell.
+    pub(crate) fn counted(&self, what: Counted) {
         #[cfg(feature = "metrics")]
-        self.meter(|meters| meters.drained(drained));
+        self.meter(|meters| meters.counted(what));
     }
 
     /// Nobody waits for the operation any more: the observers get its report. The log line follows

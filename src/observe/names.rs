@@ -264,6 +264,13 @@ pub(super) const fn found(found: Found) -> &'static str {
     }
 }
 
+/// What only metrics tell.
+#[cfg_attr(not(feature = "metrics"), expect(dead_code, reason = "nobody asks what it was"))]
+pub(crate) enum Counted {
+    /// The connection of a response was given back, or not.
+    Drained(Drained),
+}
+
 pub(super) const fn drained(drained: Drained) -> &'static str {
     match drained {
         Drained::Whole => "Whole",

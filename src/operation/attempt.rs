@@ -72,7 +72,7 @@ pub(crate) fn send<'a>(
         let started = Instant::now();
         let limit = Limit::of(plan.attempt_limit, deadline);
         let promised = plan.key.as_ref().and_then(|key| key.written(outgoing.headers()));
-        let strays = plan.strays.map(Strays::count);
+        let strays = plan.settings.strays.as_ref().map(Strays::count);
         let terms = Terms { watch: plan.watch(), promised, redirects, looks_only: plan.is_left_alone() };
         let mut marked = Marked::new(extensions, terms);
         let sent = outgoing.send(next, &mut marked.extensions);
@@ -121,7 +121,7 @@ impl Sent {
             Ok(Ok(response)) => attempt.answered(plan, response, limit, &marked.slot, earlier).await,
             Ok(Err(error)) => attempt.failed(plan, error, &marked.slot, earlier),
             // proof: every send of this client is witnessed, and none was.
-            Err(_) if marked.slot.count() == 0 && strays.is_some() && strays == plan.strays.map(Strays::count) => {
+            Err(_) if marked.slot.count() == 0 && strays.is_some() && strays == plan.settings.strays.as_ref().map(Strays::count) => {
                 attempt.facts.evidence = Evidence::Unprocessed;
             }
             Err(_) => attempt.facts.evidence = unanswered(&marked.slot),

@@ -16,14 +16,13 @@ use crate::{
     contract::endpoint::{DeadlineCovers, Endpoint},
     contract::hints::HintSources,
     observe::{self, OperationFacts},
-    operation::chance::Chance,
     operation::key::OperationKey,
     operation::settings::Settings,
     outcome::advice::Advice,
     outcome::error::Misuse,
     outcome::report::ReportSlot,
     policy::{Draw, Effect, IdempotencyKey, RetryPolicy, Signal, defaults},
-    proof::witness::{Strays, Watch},
+    proof::witness::Watch,
     request::attempt_headers::AttemptHeaders,
     request::call::Call,
     request::correlation::CorrelationId,
@@ -34,7 +33,6 @@ use crate::{
     request::sent_before::SentBefore,
     shared::budget::{BudgetAccount, Withdrawal},
     shared::cooldown::CooldownPlace,
-    shared::kept_alive::KeptAlive,
     shared::reuse_guard::GuardedKey,
 };
 
@@ -63,10 +61,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) headers: Option<&'a AttemptHeaders>,
     /// Sent and logged alike on every attempt.
     pub(crate) correlation: Option<Box<CorrelationId>>,
-    pub(crate) kept_alive: &'a KeptAlive,
-    pub(crate) chance: &'a Chance,
-    /// Of a client whose every send is witnessed.
-    pub(crate) strays: Option<&'a Strays>,
+    /// What is the client's alone.
+    pub(crate) settings: &'a Settings,
     /// What was noticed about the limits.
     pub(crate) advice: Option<Advice>,
 }
@@ -112,9 +108,7 @@ impl<'a> Plan<'a> {
             hints: hints(settings, stated),
             cooldown: settings.cooldown.as_ref().map(|cooldown| cooldown.place(request)),
             headers: settings.attempt_headers.as_deref(),
-            kept_alive: &settings.kept_alive,
-            chance: &settings.chance,
-            strays: settings.strays.as_ref(),
+            settings,
             was_sent_before: sent_before.is_some() || key.as_ref().is_some_and(OperationKey::was_used_before),
             guarded: guarded(settings, stated, key.as_ref(), request),
             correlation,
@@ -147,9 +141,7 @@ impl<'a> Plan<'a> {
             hints: settings.hints,
             cooldown: None,
             headers: None,
-            kept_alive: &settings.kept_alive,
-            chance: &settings.chance,
-            strays: settings.strays.as_ref(),
+            settings,
             correlation: correlation(request, extensions),
             key: OperationKey::settle(request, None, extensions.get(), None)?,
             guarded: None,
@@ -177,9 +169,7 @@ impl<'a> Plan<'a> {
             hints: hints(settings, stated),
             cooldown: None,
             headers: None,
-            kept_alive: &settings.kept_alive,
-            chance: &settings.chance,
-            strays: settings.strays.as_ref(),
+            settings,
             was_sent_before: false,
             correlation: None,
             key: None,
@@ -215,7 +205,7 @@ impl<'a> Plan<'a> {
     }
 
     pub(crate) fn draw(&self) -> Draw {
-        self.chance.draw()
+        self.settings.chance.draw()
     }
 
     /// What telemetry tells about the operation.

@@ -160,7 +160,7 @@ impl BudgetAccount<'_> {
     }
 
     /// How many whole resends are left, for the log.
-    #[cfg_attr(not(any(feature = "tracing", feature = "metrics")), expect(dead_code, reason = "only telemetry asks"))]
+    #[cfg_attr(not(any(test, feature = "tracing", feature = "metrics")), expect(dead_code, reason = "only telemetry asks"))]
     pub(crate) fn left(self, now: Instant) -> u64 {
         self.ledgers.balance(self.scope, now)
     }

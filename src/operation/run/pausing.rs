@@ -6,6 +6,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Run;
 use crate::{
+    observe::Counted,
     operation::attempt::{Attempt, Held},
     policy::StopReason,
     request::deadline::Deadline,
@@ -24,7 +25,7 @@ impl Run<'_> {
         if let Held::Response(response) = &mut attempt.held {
             // Boxed, as what follows: while a pause passes, neither takes any room.
             let drained = Box::pin(drain::read_rest(response, self.sending_until.earlier(Deadline::at(until)))).await;
-            self.watched.drained(drained);
+            self.watched.counted(Counted::Drained(drained));
             attempt.held = Held::GivenBack;
         }
         sleep_until(until).await;

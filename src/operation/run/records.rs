@@ -90,11 +90,11 @@ impl Run<'_> {
     fn learn_of_the_connection(&mut self, facts: &AttemptFacts) {
         const AT_ONCE: Duration = Duration::from_secs(1);
         if let Some(timeout) = facts.keeps_alive {
-            self.plan.kept_alive.note(&self.plan.url, timeout, facts.ended);
+            self.plan.settings.kept_alive.note(&self.plan.url, timeout, facts.ended);
         }
         let closed = matches!(facts.cause, Cause::PeerClosed | Cause::Reset) && facts.evidence == Evidence::Unknown;
         let at_once = facts.ended.saturating_duration_since(facts.started) < AT_ONCE;
-        if closed && at_once && self.plan.is_write && self.plan.kept_alive.may_have_ended(&self.plan.url, facts.started) {
+        if closed && at_once && self.plan.is_write && self.plan.settings.kept_alive.may_have_ended(&self.plan.url, facts.started) {
             self.advise(Advice::IdleConnection);
         }
     }

@@ -9,6 +9,7 @@ use reqwest_safe_retry::{
     audit::{Audit, Gap, Severity},
     policy::KeySource,
 };
+#[cfg(feature = "catalog-files")]
 use serde_json::Value;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -190,6 +191,7 @@ fn what_finding_a_row_may_cost_is_stated_where_it_is_much() {
     assert!(table.contains("finding a row takes up to 129 steps"), "{table}");
 }
 
+#[cfg(feature = "catalog-files")]
 #[test]
 fn the_audit_can_be_read_by_programs() {
     let row = Row::post("/mails", Endpoint::unprotected_write().named("mail").with_deadline(Duration::from_millis(1_500)));
