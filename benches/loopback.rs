@@ -54,7 +54,7 @@ enum Client {
 
 impl Client {
     fn new(contender: &str, protocol: Protocol) -> Self {
-        let builder = reqwest::Client::builder().no_proxy().tls_certs_only([]).retry(reqwest::retry::never());
+        let builder = reqwest::Client::builder().no_proxy().retry(reqwest::retry::never());
         let builder = if protocol == Protocol::Http2 { builder.http2_prior_knowledge() } else { builder };
         let limited = || SafeRetry::new().with_deadline(LIMIT).with_attempt_limit(LIMIT / 2);
         if contender == "ours, paved" {

@@ -3,15 +3,22 @@
 
 use std::{sync::Arc, time::Duration};
 
-use anyhow::{Context as _, Result};
-use reqwest::{Certificate, Url, redirect};
+use anyhow::Result;
+use reqwest::{Url, redirect};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
 use reqwest_safe_retry::{
     BudgetLimits, Cooldown, Endpoint, EndpointCatalog, HoldsBack, RetryBudget, Row, SafeRetry, ScopeKey, SendWitness, hints::HintSources,
     policy::AdaptiveLimits,
 };
 
-use crate::{class::Class, holds::Holds, journal::Journal, purses::Purse, tap::Tap, upstream::Ports};
+use crate::{
+    class::Class,
+    holds::Holds,
+    journal::Journal,
+    purses::Purse,
+    tap::Tap,
+    upstream::{Authority, Ports},
+};
 
 /// How the crate gets into a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,11 +36,16 @@ pub(crate) enum Road {
 pub(crate) enum Wire {
     H1,
     H2,
+    #[cfg_attr(not(feature = "testing-tls"), expect(dead_code, reason = "no client speaks TLS then"))]
     TlsH1,
+    #[cfg_attr(not(feature = "testing-tls"), expect(dead_code, reason = "no client speaks TLS then"))]
     TlsH2,
 }
 
 pub(crate) const ROADS: [Road; 5] = [Road::Paved, Road::PavedFollowing, Road::DropIn, Road::DropInFollowing, Road::DropInUnwitnessed];
+#[cfg(not(feature = "testing-tls"))]
+pub(crate) const WIRES: [Wire; 2] = [Wire::H1, Wire::H2];
+#[cfg(feature = "testing-tls")]
 pub(crate) const WIRES: [Wire; 4] = [Wire::H1, Wire::H2, Wire::TlsH1, Wire::TlsH2];
 
 /// All members, road by road.
@@ -84,14 +96,13 @@ impl Budget {
     }
 }
 
-pub(crate) fn build(ports: &Ports, root: &str, journal: &Arc<Journal>) -> Result<Vec<Member>> {
+pub(crate) fn build(ports: &Ports, authority: &Authority, journal: &Arc<Journal>) -> Result<Vec<Member>> {
     let budgets = [
         Budget::of(BudgetLimits::DEFAULT),
         Budget::of(BudgetLimits::percent(5).with_reserve(3, 1)),
         Budget::of(BudgetLimits::UNLIMITED),
         Budget::counted(RetryBudget::adaptive(AdaptiveLimits::DEFAULT), None),
     ];
-    let root = Certificate::from_pem(root.as_bytes()).context("the upstream's certificate")?;
     let mut members = Vec::with_capacity(MEMBERS);
     for (street, road) in ROADS.into_iter().enumerate() {
         for (place, wire) in WIRES.into_iter().enumerate() {
@@ -118,7 +129,7 @@ pub(crate) fn build(ports: &Ports, root: &str, journal: &Arc<Journal>) -> Result
             let purse = budget.purse(wire);
             let holds = cooldown.as_ref().map(|(_, holds)| Arc::clone(holds));
             let tap = Tap { journal: Arc::clone(journal), purse: Arc::clone(&purse), holds };
-            let client = pave(road, retry, transport(wire, &root), tap)?;
+            let client = pave(road, retry, transport(wire, authority), tap)?;
             members.push(Member { client, origin, road, wire, purse, cooldown, has_catalog });
         }
     }
@@ -136,9 +147,9 @@ fn catalog(origin: &Url) -> Result<EndpointCatalog> {
     Ok(EndpointCatalog::new().with_rows(origin.as_str().trim_end_matches('/'), rows)?)
 }
 
-fn transport(wire: Wire, root: &Certificate) -> reqwest::ClientBuilder {
+fn transport(wire: Wire, authority: &Authority) -> reqwest::ClientBuilder {
     // A pool that keeps connections for longer than the server does, so that some are found closed.
-    let builder = reqwest::Client::builder().no_proxy().connect_timeout(Duration::from_millis(200)).tls_certs_only([root.clone()]);
+    let builder = authority.alone(reqwest::Client::builder()).no_proxy().connect_timeout(Duration::from_millis(200));
     match wire {
         Wire::H1 | Wire::TlsH1 => builder.http1_only(),
         Wire::H2 => builder.http2_prior_knowledge(),

@@ -1,9 +1,9 @@
 //! Everything goes wrong at once, and the promises are kept: `cargo run --release --example chaos
-//! -- --seconds 60 --seed 1`.
+//! --features testing-tls -- --seconds 60 --seed 1`.
 //!
-//! Hundreds of operations at a time, of every effect, over HTTP/1, HTTP/2 and TLS, through clients
-//! of both kinds, meet a server that refuses, hangs, breaks, lies and restarts, and callers that
-//! drop what they have begun. The server records every request head; what it recorded is held
+//! Hundreds of operations at a time, of every effect, over HTTP/1 and HTTP/2, plain and (with the
+//! feature `testing-tls`) by TLS, through clients of both kinds, meet a server that refuses, hangs,
+//! breaks, lies and restarts, and callers that drop what they have begun. The server records every request head; what it recorded is held
 //! against what the crate promises ([`promise`]). Any breach is told with the operation's story,
 //! and the exit code tells.
 //!

@@ -49,7 +49,7 @@ pub(crate) struct Outcome {
 
 pub(crate) async fn run(options: &Options, upstream: &Upstream, journal: &Arc<Journal>, bar: &ProgressBar) -> Result<Outcome> {
     let before = Held::now();
-    let members = Arc::new(fleet::build(&upstream.ports, &upstream.root, journal)?);
+    let members = Arc::new(fleet::build(&upstream.ports, &upstream.authority, journal)?);
     let person = tokio::spawn(person::look_after(Arc::clone(&members)));
     let stage = Arc::new(Stage {
         members,

@@ -72,7 +72,8 @@ impl fmt::Display for Summary<'_> {
         let Outcome { tally, took, settled, full } = self.outcome;
         let (operations, rate) = (tally.operations(), tally.operations() as f64 / took.as_secs_f64().max(1.0));
         writeln!(f, "Seed {}: {operations} operations in {:.1} s ({rate:.0}/s),", self.options.seed, took.as_secs_f64())?;
-        writeln!(f, "{CONCURRENCY} at a time, by {MEMBERS} clients.\n")?;
+        let tls = if cfg!(feature = "testing-tls") { "" } else { " None of them spoke TLS: `--features testing-tls`." };
+        writeln!(f, "{CONCURRENCY} at a time, by {MEMBERS} clients.{tls}\n")?;
 
         writeln!(
             f,

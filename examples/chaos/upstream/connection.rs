@@ -18,13 +18,12 @@ use tokio::{
     sync::mpsc,
     time::sleep,
 };
-use tokio_rustls::TlsAcceptor;
 
 use super::{
     Server,
     fault::Shared,
     life::Life,
-    tls,
+    tls::Acceptor,
     torn::{Fate, Torn},
 };
 use crate::chance::{Chance, Subject};
@@ -34,7 +33,7 @@ use crate::chance::{Chance, Subject};
 pub(super) enum Door {
     H1,
     H2,
-    Tls(TlsAcceptor),
+    Tls(Acceptor),
 }
 
 /// What the requests of a connection can do to it.
@@ -104,8 +103,8 @@ impl Server {
             Door::H1 => self.speak_h1(stream, fate, patience, life).await,
             Door::H2 => self.speak_h2(stream, fate, patience, life).await,
             Door::Tls(acceptor) => {
-                let Ok(stream) = acceptor.accept(stream).await else { return };
-                if stream.get_ref().1.alpn_protocol() == Some(tls::H2) {
+                let Some((stream, is_h2)) = acceptor.accept(stream).await else { return };
+                if is_h2 {
                     self.speak_h2(stream, fate, patience, life).await;
                 } else {
                     self.speak_h1(stream, fate, patience, life).await;

@@ -11,6 +11,7 @@ pub(crate) mod database;
 mod fault;
 mod life;
 mod status;
+#[cfg_attr(not(feature = "testing-tls"), path = "no_tls.rs")]
 mod tls;
 mod torn;
 mod writes;
@@ -43,6 +44,8 @@ use connection::{Door, Line};
 use database::Database;
 use life::Life;
 use writes::Arrival;
+
+pub(crate) use tls::Authority;
 
 /// Where the server listens.
 #[derive(Debug, Clone, Copy)]
@@ -110,8 +113,7 @@ impl Drop for Open {
 /// The upstream as the run holds it.
 pub(crate) struct Upstream {
     pub(crate) ports: Ports,
-    /// The authority's certificate in PEM.
-    pub(crate) root: String,
+    pub(crate) authority: Authority,
     pub(crate) counts: Arc<Counts>,
     pub(crate) database: Arc<Database>,
     /// Its tasks are not among those that the clients' runtime counts.
@@ -122,7 +124,7 @@ impl Upstream {
     pub(crate) fn start(seed: u64, journal: Arc<Journal>) -> Result<Self> {
         // One thread: see `Life::end`.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).thread_name("upstream").enable_all().build()?;
-        let (acceptor, root) = tls::make()?;
+        let (acceptor, authority) = tls::make()?;
         let counts = Arc::<Counts>::default();
         let database = Arc::new(Database::open().context("the upstream's database")?);
         let shared = Shared { seed, journal, counts: Arc::clone(&counts), database: Arc::clone(&database) };
@@ -134,7 +136,7 @@ impl Upstream {
         let doors = [(h1, Door::H1), (h2, Door::H2), (tls, Door::Tls(acceptor))];
         runtime.spawn(server.live(doors, listeners));
         let ports = Ports { h1: h1.port(), h2: h2.port(), tls: tls.port() };
-        Ok(Self { ports, root, counts, database, runtime })
+        Ok(Self { ports, authority, counts, database, runtime })
     }
 
     pub(crate) fn stop(self) {

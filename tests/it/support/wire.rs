@@ -60,7 +60,10 @@ pub(crate) fn marked(request: RequestBuilder, endpoint: Option<&Endpoint>) -> Re
 /// A builder for tests: no proxy of the environment in the way, no certificates of the system to
 /// load.
 pub(crate) fn plain() -> ClientBuilder {
-    reqwest::Client::builder().no_proxy().tls_certs_only([])
+    let builder = reqwest::Client::builder().no_proxy();
+    #[cfg(feature = "testing-tls")]
+    let builder = builder.tls_certs_only([]);
+    builder
 }
 
 /// The ways to a client: as the crate builds it, and as users have it already.

@@ -494,10 +494,12 @@ async fn a_bad_day_has_no_end_and_its_steps_are_taken_one_by_one() {
 
 // ===== as an HTTP/1 proxy =====
 
+#[cfg(feature = "testing-tls")]
 fn proxied(server: &FaultServer) -> Client {
     Client::builder().proxy(reqwest::Proxy::all(server.url("/")).unwrap()).timeout(LONG).build().unwrap()
 }
 
+#[cfg(feature = "testing-tls")] // nobody asks for a tunnel else
 #[tokio::test]
 async fn a_proxy_refuses_a_tunnel_and_records_only_the_connect() {
     for fault in [Fault::status(502), Fault::status(407), Fault::close_after_request()] {

@@ -18,4 +18,5 @@ mod inner;
 mod key_of_the_error;
 #[cfg(all(feature = "testing-h2", feature = "testing-tls"))]
 mod paved;
+#[cfg(feature = "testing-tls")] // a proxy is asked for a tunnel only where the client speaks TLS
 mod proxies;

@@ -75,8 +75,6 @@ async fn a_connect_timeout_under_a_full_backlog_is_proof() {
 #[tokio::test]
 async fn a_limit_that_fires_while_connecting_is_proof_to_the_tracker_alone() {
     let (address, _held) = full_backlog().await;
-    let tls = Peer::serving(Wire::silence).await;
-    let handshake = format!("https://{}/", tls.address);
     let name = "http://shop.invalid/";
     Fault::at("resolver, total", name)
         .with(|b| b.dns_resolver(SilentResolver).timeout(SOON))
@@ -88,10 +86,18 @@ async fn a_limit_that_fires_while_connecting_is_proof_to_the_tracker_alone() {
         .await;
     Fault::at("resolver, ours", name).with(|b| b.dns_resolver(SilentResolver)).cut().leaves(Proof::TrackerOnly, None).await;
     Fault::at("backlog, ours", format!("http://{address}/")).cut().leaves(Proof::TrackerOnly, None).await;
+}
+
+#[cfg(feature = "testing-tls")]
+#[tokio::test]
+async fn so_is_a_limit_that_fires_in_a_handshake() {
+    let tls = Peer::serving(Wire::silence).await;
+    let handshake = format!("https://{}/", tls.address);
     Fault::at("handshake, total", &handshake).with(|b| b.timeout(SOON)).leaves(Proof::TrackerOnly, CLIENT_LIMIT).await;
     Fault::at("handshake, ours", &handshake).cut().leaves(Proof::TrackerOnly, None).await;
 }
 
+#[cfg(feature = "testing-tls")]
 #[tokio::test]
 async fn a_failed_handshake_is_proof() {
     let plaintext = Peer::serving(|mut wire| async move {
@@ -136,6 +142,7 @@ async fn an_untrusted_certificate_is_proof_and_broken() {
     untrusted.each(|told, _, came| assert!(came.error().is_some_and(is_broken), "{told}")).await;
 }
 
+#[cfg(feature = "testing-tls")]
 #[tokio::test]
 async fn a_proxy_tunnel_that_does_not_open_is_proof() {
     for (name, answer) in [

@@ -254,7 +254,10 @@ fn existing_with(builder: reqwest::ClientBuilder, inner: impl Middleware, witnes
 /// A client for tests: no proxy of the environment in the way, no certificates of the system to
 /// load.
 pub(super) fn plain() -> reqwest::ClientBuilder {
-    reqwest::Client::builder().no_proxy().tls_certs_only([])
+    let builder = reqwest::Client::builder().no_proxy();
+    #[cfg(feature = "testing-tls")]
+    let builder = builder.tls_certs_only([]);
+    builder
 }
 
 /// The test's own slot, under a type that nothing else replaces.
