@@ -66,12 +66,15 @@
 
 // Shows on docs.rs which feature an item needs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
+// What nobody asks in a browser is compiled all the same, so that few files know of it.
+#![cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "nobody witnesses a fetch"))]
 
 pub mod policy;
 
 #[cfg(feature = "middleware")]
 pub mod audit;
-#[cfg(feature = "middleware")]
+// What a client has below its middlewares no page can set.
+#[cfg(all(feature = "middleware", not(target_arch = "wasm32")))]
 mod client;
 #[cfg(feature = "middleware")]
 mod contract;
@@ -86,6 +89,9 @@ mod observe;
 mod operation;
 #[cfg(feature = "middleware")]
 mod outcome;
+#[cfg(feature = "middleware")]
+#[cfg_attr(target_arch = "wasm32", path = "platform/browser.rs")]
+mod platform;
 #[cfg(feature = "middleware")]
 mod proof;
 #[cfg(feature = "middleware")]
@@ -102,7 +108,6 @@ pub use policy::{BudgetLimits, Effect, Evidence, IdempotencyKey, KeyContract, Ou
 
 #[cfg(feature = "middleware")]
 pub use {
-    client::SafeClientBuilder,
     contract::catalog::{EndpointCatalog, Row},
     contract::endpoint::{Answer, Endpoint},
     contract::hints,
@@ -115,7 +120,6 @@ pub use {
     outcome::error::{Failure, Misuse, RetryError, RetryErrorExt},
     outcome::report::{ReportSlot, RetryReport},
     proof::cause::Cause,
-    proof::witness::SendWitness,
     request::attempt_headers::{AttemptHeaders, TimeLeftFormat},
     request::correlation::CorrelationId,
     request::deadline::Deadline,
@@ -125,6 +129,9 @@ pub use {
     shared::cooldown::{Cooldown, HoldsBack},
     shared::scope::ScopeKey,
 };
+
+#[cfg(all(feature = "middleware", not(target_arch = "wasm32")))]
+pub use {client::SafeClientBuilder, proof::witness::SendWitness};
 
 /// What stands in a [`RetryReport`] and in what an [`Observer`] is told.
 ///

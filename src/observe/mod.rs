@@ -40,7 +40,6 @@ use std::{borrow::Cow, time::Duration};
 
 use http::Method;
 use reqwest::Url;
-use tokio::time::Instant;
 
 pub use observer::{Decided, Observer};
 
@@ -48,11 +47,12 @@ use crate::{
     outcome::advice::Advice,
     outcome::facts::AttemptFacts,
     outcome::report::{AttemptRecord, ProbeRecord, RetryReport},
+    platform::Instant,
     policy::{Decision, Evidence, IdempotencyKey, Outcome, ResendPermit, Situation, StopReason},
     request::correlation::CorrelationId,
     request::deadline::Deadline,
     request::origin::Origin,
-    response::drain::Drained,
+    response::drained::Drained,
     shared::budget::BudgetAccount,
 };
 

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
-
 use super::Run;
 use crate::{
     operation::attempt::{Attempt, Held},
+    platform::{Instant, sleep_until},
     policy::StopReason,
     request::deadline::Deadline,
     response::drain,
