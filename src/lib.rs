@@ -50,6 +50,28 @@
 //! error. The [`guide`] answers one question a page: which effect is sent again and why, every
 //! default with its reason, every result.
 //!
+//! # In a browser
+//!
+//! On `wasm32-unknown-unknown` the plugin builds with `default-features = false, features =
+//! ["middleware"]`; all other features but those for testing build as well. Keys, hints, deadlines,
+//! budgets, cool-downs, probes and reports work as everywhere. What is different:
+//!
+//! * Every fetch that fails is [`Evidence::Unknown`], and so is an answer that elsewhere proves
+//!   something: a page is told neither why a fetch failed, nor of redirects. An unprotected write is
+//!   never sent again.
+//! * There is no [`SafeRetry::client`] and no [`SendWitness`]: put the plugin around a client by
+//!   `reqwest_middleware::ClientBuilder`. What a redirect does with a key, nobody sees.
+//! * A response carries no report, so there is no [`RetryReport::of`]: give a [`ReportSlot`] along.
+//! * An answer's body belongs to no attempt: [`Endpoint::reading_body`] reads nothing, and
+//!   classifiers see the head alone. The deadline covers the body all the same: when it passes, the
+//!   fetch is aborted, and reading the body fails with a decoding error of reqwest.
+//! * [`Deadline::at`] and [`Cooldown`] take `wasmtimer::std::Instant`. Futures are not `Send`, so a
+//!   [`StatusProbe`] is written with `#[async_trait(?Send)]`.
+//! * Connections are the browser's: nothing is drained, and [`ReplayBody`] has no streams to bound.
+//! * A browser shows a page another origin's `Retry-After` only if that server lists it in
+//!   `Access-Control-Expose-Headers`, and sends a key there only if it is in
+//!   `Access-Control-Allow-Headers`. In a tab in the background timers fire late.
+//!
 //! # Features
 //!
 //! | feature | default | brings |

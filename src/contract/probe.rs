@@ -30,7 +30,8 @@ use crate::{
 /// Finds out what became of an operation whose result is unknown ([RFC 9110 §9.2.2] names this way
 /// to make a repeat safe).
 ///
-/// [`StatusUrl`](crate::StatusUrl) is the common one.
+/// [`StatusUrl`](crate::StatusUrl) is the common one. In a browser, where futures are not `Send`,
+/// implementations are written with `#[async_trait(?Send)]`.
 ///
 /// # Cancellation
 /// The probe is dropped when the operation's time is up; that counts as
