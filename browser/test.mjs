@@ -11,7 +11,7 @@ function scripted(...steps) {
   const asked = [];
   globalThis.fetch = async (request) => {
     const step = steps[Math.min(asked.length, steps.length - 1)];
-    asked.push({ method: request.method, url: request.url, key: request.headers.get("idempotency-key"), at: performance.now(), body: await request.clone().text() });
+    asked.push({ method: request.method, url: request.url, key: request.headers.get("idempotency-key"), at: performance.now(), signal: request.signal, body: await request.clone().text() });
     if (step === "lost") throw new TypeError("fetch failed");
     if (step === "silence") return new Promise((_, fail) => request.signal.addEventListener("abort", () => fail(request.signal.reason)));
     const stalled = new ReadableStream({ start: (body) => request.signal.addEventListener("abort", () => body.error(request.signal.reason)) });
@@ -75,9 +75,10 @@ test("a write whose answer was lost is asked about", async () => {
 
 test("a deadline ends a fetch that hangs", async () => {
   for (const read of [page.read_within, page.read_in_a_scope]) {
-    scripted("silence");
+    const asked = scripted("silence");
     const [told, took] = await timed(read(300));
     assert.match(told, /timed out/);
+    assert.ok(asked.every(({ signal }) => signal.aborted));
     assert.ok(took >= 299 && took < 2000, `${took} ms`);
   }
 });
@@ -89,6 +90,11 @@ test("a deadline ends a body that hangs", async () => {
   assert.ok(took >= 299 && took < 2000, `${took} ms`);
   scripted({ status: 200 });
   assert.equal(await page.body_within(300), "here");
+});
+
+test("a body that belongs to the attempt elsewhere is left to the caller", async () => {
+  scripted({ status: 503 }, { status: 200 });
+  assert.equal(await page.body_of_the_attempt(), "503 by its head alone, 200 by its head alone: here");
 });
 
 test("a wait beyond the deadline is not waited for", async () => {

@@ -2,7 +2,10 @@
 
 #![cfg(target_arch = "wasm32")]
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, UNIX_EPOCH},
+};
 
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, RequestBuilder};
 use reqwest_safe_retry::{
@@ -86,6 +89,24 @@ pub async fn body_within(millis: u32) -> String {
         Ok(answer) => answer.text().await.unwrap_or_else(|_| "cut".to_owned()),
         Err(_) => "no head".to_owned(),
     }
+}
+
+/// What a classifier sees that asks for the body, and what is left for the caller.
+#[wasm_bindgen]
+pub async fn body_of_the_attempt() -> String {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let sees = Arc::clone(&seen);
+    let endpoint = Endpoint::read().reading_body(1000).classified_by(move |answer| {
+        let by = if answer.body().is_some() { "its body" } else { "its head alone" };
+        sees.lock().ok()?.push(format!("{} by {by}", answer.status().as_u16()));
+        None
+    });
+    let text = match client().get(PAGE).with_extension(endpoint).send().await {
+        Ok(answer) => answer.text().await.unwrap_or_else(|_| "cut".to_owned()),
+        Err(_) => "no head".to_owned(),
+    };
+    let seen = seen.lock().map_or_else(|_| String::new(), |seen| seen.join(", "));
+    format!("{seen}: {text}")
 }
 
 /// Two reads, of which the first may have been asked to wait.
