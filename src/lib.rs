@@ -50,6 +50,28 @@
 //! error. The [`guide`] answers one question a page: which effect is sent again and why, every
 //! default with its reason, every result.
 //!
+//! # In a browser
+//!
+//! On `wasm32-unknown-unknown` the plugin builds with `default-features = false, features =
+//! ["middleware"]`; all other features but those for testing build as well. Keys, hints, deadlines,
+//! budgets, cool-downs, probes and reports work as everywhere. What is different:
+//!
+//! * Every fetch that fails is [`Evidence::Unknown`], and so is an answer that elsewhere proves
+//!   something: a page is told neither why a fetch failed, nor of redirects. An unprotected write
+//!   is never sent again.
+//! * There is no [`SafeRetry::client`] and no [`SendWitness`]: put the plugin around a client by
+//!   `reqwest_middleware::ClientBuilder`. What a redirect does with a key, nobody sees.
+//! * A response carries no report, so there is no [`RetryReport::of`]: give a [`ReportSlot`] along.
+//! * An answer's body belongs to no attempt: [`Endpoint::reading_body`] reads nothing, and
+//!   classifiers see the head alone. The deadline covers the body all the same: when it passes, the
+//!   fetch is aborted, and reading the body fails with a decoding error of reqwest.
+//! * [`Deadline::at`] and [`Cooldown`] take `wasmtimer::std::Instant`. Futures are not `Send`, so a
+//!   [`StatusProbe`] is written with `#[async_trait(?Send)]`.
+//! * Connections are the browser's: nothing is drained, and [`ReplayBody`] has no streams to bound.
+//! * A browser shows a page another origin's `Retry-After` only if that server lists it in
+//!   `Access-Control-Expose-Headers`, and sends a key there only if it is in
+//!   `Access-Control-Allow-Headers`. In a tab in the background timers fire late.
+//!
 //! # Features
 //!
 //! | feature | default | brings |
@@ -66,12 +88,15 @@
 
 // Shows on docs.rs which feature an item needs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
+// What nobody asks in a browser is compiled all the same, so that few files know of it.
+#![cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "nobody witnesses a fetch"))]
 
 pub mod policy;
 
 #[cfg(feature = "middleware")]
 pub mod audit;
-#[cfg(feature = "middleware")]
+// What a client has below its middlewares no page can set.
+#[cfg(all(feature = "middleware", not(target_arch = "wasm32")))]
 mod client;
 #[cfg(feature = "middleware")]
 mod contract;
@@ -86,6 +111,9 @@ mod observe;
 mod operation;
 #[cfg(feature = "middleware")]
 mod outcome;
+#[cfg(feature = "middleware")]
+#[cfg_attr(target_arch = "wasm32", path = "platform/browser.rs")]
+mod platform;
 #[cfg(feature = "middleware")]
 mod proof;
 #[cfg(feature = "middleware")]
@@ -102,7 +130,6 @@ pub use policy::{BudgetLimits, Effect, Evidence, IdempotencyKey, KeyContract, Ou
 
 #[cfg(feature = "middleware")]
 pub use {
-    client::SafeClientBuilder,
     contract::catalog::{EndpointCatalog, Row},
     contract::endpoint::{Answer, Endpoint},
     contract::hints,
@@ -115,7 +142,6 @@ pub use {
     outcome::error::{Failure, Misuse, RetryError, RetryErrorExt},
     outcome::report::{ReportSlot, RetryReport},
     proof::cause::Cause,
-    proof::witness::SendWitness,
     request::attempt_headers::{AttemptHeaders, TimeLeftFormat},
     request::correlation::CorrelationId,
     request::deadline::Deadline,
@@ -125,6 +151,9 @@ pub use {
     shared::cooldown::{Cooldown, HoldsBack},
     shared::scope::ScopeKey,
 };
+
+#[cfg(all(feature = "middleware", not(target_arch = "wasm32")))]
+pub use {client::SafeClientBuilder, proof::witness::SendWitness};
 
 /// What stands in a [`RetryReport`] and in what an [`Observer`] is told.
 ///

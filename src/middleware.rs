@@ -1,6 +1,6 @@
 //! `SafeRetry`: wiring and opt-in. It decides nothing, and settles nothing: that is the plan's.
 
-use std::{fmt, pin::Pin, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use http::Extensions;
 use reqwest::{Request, Response};
@@ -14,6 +14,7 @@ use crate::{
     operation::{self, plan::Plan, settings::Settings},
     outcome::advice::Advice,
     outcome::report::ReportSlot,
+    platform::BoxFuture,
     policy::{IdempotencyKey, RetryPolicy},
     proof::witness,
     request::attempt_headers::AttemptHeaders,
@@ -280,7 +281,7 @@ impl Middleware for SafeRetry {
         request: Request,
         extensions: &'e mut Extensions,
         next: Next<'n>,
-    ) -> Pin<Box<dyn Future<Output = reqwest_middleware::Result<Response>> + Send + 'f>>
+    ) -> BoxFuture<'f, reqwest_middleware::Result<Response>>
     where
         Self: 'f,
         's: 'f,

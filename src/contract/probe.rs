@@ -4,21 +4,17 @@
 //! to ask is the user's knowledge, a [`StatusProbe`]; this module gives it the operation and a way
 //! to the server, and knows neither when it is asked nor what follows.
 
-use std::{
-    fmt,
-    time::{Duration, SystemTime},
-};
+use std::{fmt, time::Duration};
 
 use async_trait::async_trait;
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, header};
 use reqwest::{Request, Response, Url};
 use reqwest_middleware::Next;
 
-use tokio::time::Instant;
-
 use crate::{
     contract::hints::HintSources,
     outcome::report::AttemptRecord,
+    platform::{Instant, wall_clock},
     policy::{IdempotencyKey, InvalidHint},
     proof::witness,
     request::deadline::Deadline,
@@ -34,7 +30,8 @@ use crate::{
 /// Finds out what became of an operation whose result is unknown ([RFC 9110 §9.2.2] names this way
 /// to make a repeat safe).
 ///
-/// [`StatusUrl`](crate::StatusUrl) is the common one.
+/// [`StatusUrl`](crate::StatusUrl) is the common one. In a browser, where futures are not `Send`,
+/// implementations are written with `#[async_trait(?Send)]`.
 ///
 /// # Cancellation
 /// The probe is dropped when the operation's time is up; that counts as
@@ -65,7 +62,8 @@ use crate::{
 /// ```
 ///
 /// [RFC 9110 §9.2.2]: https://www.rfc-editor.org/rfc/rfc9110#section-9.2.2
-#[async_trait]
+#[cfg_attr(not(target_arch = "wasm32"), async_trait)]
+#[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
 #[doc(alias("reconcile", "status check"))]
 pub trait StatusProbe: Send + Sync + 'static {
     /// Asks about the operation. Use [`Operation::get`] and [`Operation::send`] to go through the
@@ -190,7 +188,7 @@ impl Operation<'_> {
     /// [`InvalidHint`]: it asks for one, but not readably.
     #[must_use]
     pub fn wait(&self, answer: &Response) -> Option<Result<Duration, InvalidHint>> {
-        self.hints.wait(answer.headers(), SystemTime::now())
+        self.hints.wait(answer.headers(), wall_clock())
     }
 
     /// Sends through the client's inner middlewares (signers, tracing), within the probe's time
@@ -200,6 +198,8 @@ impl Operation<'_> {
     /// The client's, and [`RetryError::DeadlineExceeded`](crate::RetryError) is *not* among them:
     /// when time is up, the probe is dropped.
     pub async fn send(&self, request: Request) -> reqwest_middleware::Result<Response> {
+        #[cfg(target_arch = "wasm32")] // a body gets its deadline before it is sent for, or never
+        let request = body::limit(request, self.deadline);
         let mut extensions = witness::inside();
         let response = self.next.clone().run(request, &mut extensions).await?;
         Ok(body::bounded(response, self.deadline))

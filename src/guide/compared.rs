@@ -24,7 +24,7 @@
 //!
 //! # What this crate leaves to others
 //!
-//! It does not hedge requests, break circuits or cache. It does not run in the background, and not
-//! on wasm, where there are neither timers nor evidence. A cache belongs outside of it
+//! It does not hedge requests, break circuits or cache. It does not run in the background. On wasm
+//! it runs [without evidence](crate#in-a-browser). A cache belongs outside of it
 //! ([`with_outside`](crate::SafeClientBuilder::with_outside)), a signer inside
 //! ([`with`](crate::SafeClientBuilder::with)).

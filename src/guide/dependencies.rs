@@ -13,6 +13,7 @@
 //! | `reqwest-middleware` 0.5 | client, `Middleware`, error | the same |
 //! | `url` 2 | URLs of budgets, scopes, probes; it is `reqwest::Url` | follows reqwest |
 //! | `tokio` 1 | `Instant` of [`Deadline::at`](crate::Deadline::at) and of cool-downs; it must run | a new major version of this crate |
+//! | `wasmtimer` 0.4 | [in a browser](crate#in-a-browser), in the place of tokio's `Instant` | the same |
 //! | `uuid` 1 | [`Uuid`](crate::Uuid) of [`IdempotencyKey::derived`](crate::IdempotencyKey::derived), exported here | the same |
 //! | `async-trait` 0.1 | the macro for [`StatusProbe`](crate::StatusProbe), exported here | the same, if its expansion changes |
 //! | `serde` 1 | feature `serde`: reports, situations, decisions | the same |

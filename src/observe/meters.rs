@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use metrics::{Label, Unit, counter, describe_counter, describe_histogram, histogram};
-use tokio::time::Instant;
 
 use super::{
     Detail, End, OperationFacts, Telemetry,
@@ -16,6 +15,7 @@ use super::{
 use crate::{
     outcome::facts::AttemptFacts,
     outcome::report::ProbeRecord,
+    platform::Instant,
     policy::{Evidence, Outcome, ResendPermit, StopReason},
     request::origin::Origin,
 };

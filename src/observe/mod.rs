@@ -40,7 +40,6 @@ use std::{borrow::Cow, time::Duration};
 
 use http::Method;
 use reqwest::Url;
-use tokio::time::Instant;
 
 pub use observer::{Decided, Observer};
 
@@ -48,6 +47,7 @@ use crate::{
     outcome::advice::Advice,
     outcome::facts::AttemptFacts,
     outcome::report::{AttemptRecord, ProbeRecord, RetryReport},
+    platform::Instant,
     policy::{Decision, Evidence, IdempotencyKey, Outcome, ResendPermit, Situation, StopReason},
     request::correlation::CorrelationId,
     request::deadline::Deadline,

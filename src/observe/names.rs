@@ -12,7 +12,7 @@ use crate::{
     policy::{Evidence, Outcome, ResendReason, Signal, StopReason},
     proof::cause::Cause,
     request::shown,
-    response::drain::Drained,
+    response::drained::Drained,
 };
 
 /// The target of every span and event.

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
 use tracing::{Level, Metadata, Span, event, field::Empty, level_filters::LevelFilter, span};
 use tracing_core::{callsite::DefaultCallsite, metadata::Kind};
 
@@ -14,6 +13,7 @@ use crate::{
     outcome::advice::Advice,
     outcome::facts::AttemptFacts,
     outcome::report::{ProbeRecord, RetryReport},
+    platform::Instant,
     policy::{Evidence, Outcome, ResendPermit},
     proof::cause::Cause,
     request::deadline::Deadline,

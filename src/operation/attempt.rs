@@ -4,19 +4,21 @@
 //! none of the next one's business. So each gets its own here, and comes back as plain facts.
 //! Whether another follows is not known here.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use http::{Extensions, HeaderMap, StatusCode, header::RETRY_AFTER};
 use reqwest::{Response, Url};
 use reqwest_middleware::{Error, Next};
-use tokio::time::{Instant, timeout_at};
 
+#[cfg(target_arch = "wasm32")]
+use crate::contract::endpoint::DeadlineCovers;
 use crate::{
     contract::endpoint::{Answer, Endpoint},
     contract::hints::HintSources,
     operation::plan::Plan,
     operation::supply::Outgoing,
     outcome::facts::AttemptFacts,
+    platform::{Instant, MaybeSend, timeout_at, wall_clock},
     policy::{AnswerFacts, Evidence, RetryPolicy, Signal, TooEarly},
     proof::cause::{Cause, TimeLimit},
     proof::errors,
@@ -67,7 +69,7 @@ pub(crate) fn send<'a>(
     deadline: Deadline,
     earlier: Earlier,
     redirects: Redirects,
-) -> impl Future<Output = Attempt> + Send + 'a {
+) -> impl Future<Output = Attempt> + MaybeSend + 'a {
     async move {
         let started = Instant::now();
         let limit = Limit::of(plan.attempt_limit, deadline);
@@ -75,6 +77,8 @@ pub(crate) fn send<'a>(
         let strays = plan.settings.strays.as_ref().map(Strays::count);
         let terms = Terms { watch: plan.watch(), promised, redirects, looks_only: plan.is_left_alone() };
         let mut marked = Marked::new(extensions, terms);
+        #[cfg(target_arch = "wasm32")] // a body gets its deadline before it is sent for, or never
+        let outgoing = if plan.deadline_covers == DeadlineCovers::Body { outgoing.until(plan.deadline) } else { outgoing };
         let sent = outgoing.send(next, &mut marked.extensions);
         let result = match limit.until.instant() {
             Some(instant) => timeout_at(instant, sent).await.map_err(|_| limit.is),
@@ -266,7 +270,7 @@ impl Attempt {
 
     /// What the head of an answer says and proves.
     fn head(&mut self, plan: &Plan<'_>, status: StatusCode, said: Said<'_>, slot: &SendSlot) {
-        let now = SystemTime::now();
+        let now = wall_clock();
         let waits = said.into_iter().flatten().filter_map(|headers| plan.hints.wait(headers, now));
         self.facts.hint = waits.reduce(|longer, wait| Ok(longer?.max(wait?)));
         self.facts.keeps_alive = said.into_iter().flatten().find_map(idle_timeout);
@@ -321,7 +325,7 @@ pub(crate) fn says_nothing(hints: HintSources, headers: &HeaderMap) -> bool {
     if hints == HintSources::STANDARD {
         return !headers.contains_key(RETRY_AFTER);
     }
-    hints.wait(headers, SystemTime::now()).is_none() && hints.advice(headers).is_none()
+    hints.wait(headers, wall_clock()).is_none() && hints.advice(headers).is_none()
 }
 
 /// What is proven about an attempt that brought no answer. Where nothing was witnessed, an inner

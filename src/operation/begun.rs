@@ -1,13 +1,12 @@
 //! A first send of which nobody was told yet.
 
-use tokio::time::Instant;
-
 #[cfg(feature = "metrics")]
 use crate::observe::Meters;
 use crate::{
     observe::{OperationFacts, Telemetry, Watched},
     operation::plan::Light,
     operation::supply::Supply,
+    platform::Instant,
 };
 
 /// A first send that is on its way, or came back.

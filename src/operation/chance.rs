@@ -1,11 +1,11 @@
 //! Where an operation's random draws come from: one place, so that a test can foresee them.
 
 use std::{
-    hash::{BuildHasher, Hasher, RandomState},
+    hash::{BuildHasher, Hasher},
     sync::Arc,
 };
 
-use crate::policy::Draw;
+use crate::{platform::RandomState, policy::Draw};
 
 /// The source of the draws that jitter and budgets need. Clones share it.
 #[derive(Clone)]
@@ -23,8 +23,8 @@ impl Chance {
 
 impl Default for Chance {
     fn default() -> Self {
-        // Each one is seeded anew by the standard library, as hash tables are: good enough to
-        // spread pauses, which is all that hangs on it.
+        // Each one is seeded anew, as hash tables are: good enough to spread pauses, which is all
+        // that hangs on it.
         Self::of(|| Draw::new(RandomState::new().build_hasher().finish()))
     }
 }

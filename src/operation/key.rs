@@ -11,6 +11,7 @@ use reqwest::Request;
 
 use crate::{
     outcome::error::Misuse,
+    platform::wall_clock,
     policy::{IdempotencyKey, KeyContract, KeySource, defaults},
     request::sent_before::SentBefore,
 };
@@ -69,7 +70,7 @@ impl OperationKey {
             }
             (None, Provenance::Caller | Provenance::Made) | (Some(_), Provenance::Made) => key,
         };
-        let now = SystemTime::now();
+        let now = wall_clock();
         let first_use = key.first_use().unwrap_or(now);
         let age = age_of(first_use, now);
         let mut headers = vec![contract.header().clone()];
@@ -108,7 +109,7 @@ impl OperationKey {
     /// while a machine sleeps, and the server goes on forgetting: the wall clock counts where it
     /// tells more.
     pub(crate) fn age_after(&self, elapsed: Duration) -> Duration {
-        self.age.saturating_add(elapsed).max(self.first_use.elapsed().unwrap_or_default())
+        self.age.saturating_add(elapsed).max(wall_clock().duration_since(self.first_use).unwrap_or_default())
     }
 
     /// Whether an earlier operation sent it, as it says of itself or [`SentBefore`] says.

@@ -8,7 +8,6 @@
 use http::Extensions;
 use reqwest::{Request, Response};
 use reqwest_middleware::{Next, Result};
-use tokio::time::{Instant, timeout_at};
 
 use crate::{
     contract::endpoint::{DeadlineCovers, Endpoint},
@@ -18,6 +17,7 @@ use crate::{
     operation::run,
     operation::settings::{Lane, Settings},
     operation::supply::Supply,
+    platform::{Instant, MaybeSend, timeout_at},
     proof::witness::{Marked, Strays},
     response::body,
     response::keep_alive::idle_timeout,
@@ -31,7 +31,7 @@ pub(crate) fn carry_out<'a>(
     request: Request,
     extensions: &'a mut Extensions,
     next: Next<'a>,
-) -> impl Future<Output = Result<Response>> + Send + 'a {
+) -> impl Future<Output = Result<Response>> + MaybeSend + 'a {
     let mut supply = Supply::of(request);
     async move {
         let light = match settings.lane {
@@ -48,6 +48,12 @@ pub(crate) fn carry_out<'a>(
         let limit = Limit::of(light.attempt_limit, light.deadline);
         let mut marked = Marked::new(extensions, light.watch().into());
         let strays = settings.strays.as_ref().map(Strays::count);
+        #[cfg(target_arch = "wasm32")] // as every attempt
+        let first = if light.endpoint.as_ref().map_or(DeadlineCovers::Body, Endpoint::deadline_covers) == DeadlineCovers::Body {
+            first.until(light.deadline)
+        } else {
+            first
+        };
         let sent = first.send(next.clone(), &mut marked.extensions);
         let result = match limit.until.instant() {
             Some(instant) => timeout_at(instant, sent).await.map_err(|_| limit.is),

@@ -10,7 +10,6 @@ use std::{ops::Deref, time::Duration};
 
 use http::{Extensions, Method, StatusCode};
 use reqwest::{Request, Url};
-use tokio::time::Instant;
 
 use crate::{
     contract::endpoint::{DeadlineCovers, Endpoint},
@@ -21,6 +20,7 @@ use crate::{
     outcome::advice::Advice,
     outcome::error::Misuse,
     outcome::report::ReportSlot,
+    platform::Instant,
     policy::{Draw, Effect, IdempotencyKey, RetryPolicy, Signal, defaults},
     proof::witness::Watch,
     request::attempt_headers::AttemptHeaders,

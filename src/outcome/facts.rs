@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use http::StatusCode;
-use tokio::time::Instant;
 
 use crate::{
+    platform::Instant,
     policy::{Evidence, InvalidHint, KeyAnswer, Signal},
     proof::cause::Cause,
     proof::witness::KeyKept,

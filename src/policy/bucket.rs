@@ -12,9 +12,9 @@
 //! large for a quiet one: a deposit is forgotten after [`BudgetLimits::memory`], so an outage meets
 //! at most the share of the operations just before it, however long the quiet before was.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::{defaults, window::Window};
+use super::{defaults, instant::Instant, window::Window};
 
 /// The price of one resend, in the unit of the bucket.
 const RESEND: u64 = 1_000_000;

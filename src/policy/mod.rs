@@ -33,6 +33,7 @@ mod decision;
 pub mod defaults;
 mod effect;
 mod explain;
+mod instant;
 mod key;
 mod outcome;
 mod protection;
@@ -59,6 +60,8 @@ pub use bucket::{BudgetLimits, Token, TokenBucket};
 pub use decision::{Decision, ResendPermit, ResendReason, StopReason};
 pub use effect::{Effect, Lapsed};
 pub use explain::Explanation;
+#[cfg(target_arch = "wasm32")] // elsewhere it is the standard library's
+pub use instant::Instant;
 pub use key::{Coverage, IdempotencyKey, InvalidKey, KeyAnswer, KeyContract, KeyFormat, KeySource, Replays, UniqueWithin};
 pub use outcome::{Ending, History, LastAnswer, Outcome};
 pub use reading::{AnswerFacts, ServerAdvice, TooEarly, Verdict};

@@ -7,9 +7,9 @@
 //! towards certainty in an outage. It keeps no reserve: a client that has seen nothing but its
 //! first failure is refused every other time.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::{Draw, bucket::Token, defaults, window::Window};
+use super::{Draw, bucket::Token, defaults, instant::Instant, window::Window};
 
 /// When resends begin to be refused, and over which stretch of time.
 ///

@@ -1,6 +1,8 @@
 //! Sums over the last stretch of time: what is older is forgotten, a tenth of the stretch at once.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use super::instant::Instant;
 
 /// How finely time is forgotten. Ten, as in Finagle and tower: an entry lives between 9/10 of the
 /// window and the whole of it.

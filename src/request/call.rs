@@ -68,7 +68,8 @@ impl fmt::Debug for Pass {
     }
 }
 
-#[async_trait]
+#[cfg_attr(not(target_arch = "wasm32"), async_trait)]
+#[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
 impl Middleware for OneCall {
     async fn handle(&self, request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
         let call = Arc::new(Mutex::new(Vec::new()));

@@ -13,7 +13,8 @@ use std::{
 
 use futures_util::FutureExt as _;
 use task_local_extensions::{Extensions, get_local_item, with_extensions};
-use tokio::time::Instant;
+
+use crate::platform::Instant;
 
 /// About 30 years: what lies further ahead is no deadline. Timers add a little to the instants they
 /// get, which must not overflow.

@@ -1,15 +1,11 @@
 //! Making keys, and naming them in logs. Both take randomness, which the policy engine does not
 //! have.
 
-use std::{
-    fmt,
-    hash::{BuildHasher, RandomState},
-    sync::OnceLock,
-};
+use std::{fmt, hash::BuildHasher, sync::OnceLock};
 
 use uuid::Uuid;
 
-use crate::policy::IdempotencyKey;
+use crate::{platform::RandomState, policy::IdempotencyKey};
 
 impl IdempotencyKey {
     /// A fresh key for one operation: a random UUID (version 4, [RFC 9562 §5.4]), 122 bits of

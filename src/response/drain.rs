@@ -14,23 +14,8 @@ use tokio::time::timeout;
 use crate::{
     policy::defaults::{DRAIN_LONGEST, DRAIN_MOST},
     request::deadline::Deadline,
+    response::drained::Drained,
 };
-
-/// What became of the connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Drained {
-    /// The body has ended: the connection can serve the next request.
-    Whole,
-    /// More than [`DRAIN_MOST`].
-    TooLong,
-    /// Not within [`DRAIN_LONGEST`] and the deadline.
-    TooSlow,
-    /// The connection broke.
-    Broken,
-    /// There is nothing to give back: the server closes the connection after this answer
-    /// (`Connection: close`), or it is HTTP/3's, which is shared and costs nothing to leave.
-    NotNeeded,
-}
 
 /// Reads the rest of a response that nobody wants, if that is cheap. Its connection is given back,
 /// or closed, when the response is dropped.

@@ -10,9 +10,9 @@ use std::{
 };
 
 use reqwest::{Request, Url};
-use tokio::time::Instant;
 
 use crate::{
+    platform::{Instant, engine_time},
     policy::{AdaptiveLimits, AdaptiveThrottle, BudgetLimits, Draw, Token, TokenBucket},
     shared::lifetime::Lifetime,
     shared::scope::{IdleFirst, ScopeKey, Scopes, Scoping},
@@ -265,29 +265,29 @@ enum Ledger {
 impl Ledger {
     fn open(limits: Limits, now: Instant) -> Self {
         match limits {
-            Limits::Earned(limits) => Self::Bucket(TokenBucket::new(limits, now.into_std())),
-            Limits::Adaptive(limits) => Self::Throttle(AdaptiveThrottle::new(limits, now.into_std())),
+            Limits::Earned(limits) => Self::Bucket(TokenBucket::new(limits, engine_time(now))),
+            Limits::Adaptive(limits) => Self::Throttle(AdaptiveThrottle::new(limits, engine_time(now))),
         }
     }
 
     fn deposit(&mut self, now: Instant) {
         match self {
-            Self::Bucket(bucket) => bucket.deposit(now.into_std()),
-            Self::Throttle(throttle) => throttle.requested(now.into_std()),
+            Self::Bucket(bucket) => bucket.deposit(engine_time(now)),
+            Self::Throttle(throttle) => throttle.requested(engine_time(now)),
         }
     }
 
     fn accepted(&mut self, now: Instant) {
         match self {
             Self::Bucket(_) => {}
-            Self::Throttle(throttle) => throttle.accepted(now.into_std()),
+            Self::Throttle(throttle) => throttle.accepted(engine_time(now)),
         }
     }
 
     fn withdraw(&mut self, now: Instant, draw: Draw) -> Option<Token> {
         match self {
-            Self::Bucket(bucket) => bucket.withdraw(now.into_std()),
-            Self::Throttle(throttle) => throttle.withdraw(now.into_std(), draw),
+            Self::Bucket(bucket) => bucket.withdraw(engine_time(now)),
+            Self::Throttle(throttle) => throttle.withdraw(engine_time(now), draw),
         }
     }
 
@@ -300,15 +300,15 @@ impl Ledger {
 
     fn balance(&self, now: Instant) -> u64 {
         match self {
-            Self::Bucket(bucket) => bucket.balance(now.into_std()),
-            Self::Throttle(throttle) => throttle.balance(now.into_std()),
+            Self::Bucket(bucket) => bucket.balance(engine_time(now)),
+            Self::Throttle(throttle) => throttle.balance(engine_time(now)),
         }
     }
 
     fn is_full(&self, now: Instant) -> bool {
         match self {
-            Self::Bucket(bucket) => bucket.is_full(now.into_std()),
-            Self::Throttle(throttle) => throttle.is_full(now.into_std()),
+            Self::Bucket(bucket) => bucket.is_full(engine_time(now)),
+            Self::Throttle(throttle) => throttle.is_full(engine_time(now)),
         }
     }
 }

@@ -12,9 +12,9 @@ use std::{
 };
 
 use reqwest::{Request, Url};
-use tokio::time::Instant;
 
 use crate::{
+    platform::Instant,
     policy::{
         SharedWait,
         defaults::{MOST_HEARD, MOST_SHARED_WAIT},

@@ -7,7 +7,8 @@ use std::{
 };
 
 use reqwest::Url;
-use tokio::time::Instant;
+
+use crate::platform::Instant;
 
 use crate::{policy::defaults, request::origin::Origin};
 

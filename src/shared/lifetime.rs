@@ -6,8 +6,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tokio::time::Instant;
-
+use crate::platform::Instant;
 use crate::policy::defaults;
 
 /// The budgets that were used and dropped while they were young.

@@ -7,7 +7,7 @@
 
 use std::{
     fmt,
-    hash::{BuildHasher, Hash, RandomState},
+    hash::{BuildHasher, Hash},
     num::NonZeroUsize,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -18,9 +18,9 @@ use std::{
 
 use lru::LruCache;
 use reqwest::{Request, Url};
-use tokio::time::Instant;
 
 use crate::{
+    platform::{Instant, RandomState},
     policy::{Evidence, IdempotencyKey, KeyContract, UniqueWithin, defaults},
     shared::scope::{ScopeKey, Scoping},
 };

@@ -3,7 +3,7 @@
 
 use std::{
     fmt,
-    hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState},
+    hash::{BuildHasher, BuildHasherDefault, Hash, Hasher},
     iter::Rev,
     sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
 };
@@ -12,6 +12,7 @@ use lru::LruCache;
 use reqwest::{Request, Url};
 use url::Position;
 
+use crate::platform::RandomState;
 use crate::policy::defaults;
 use crate::request::origin::Origin;
 

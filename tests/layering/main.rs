@@ -13,15 +13,16 @@ use source::{Crate, Module};
 /// Which rooms a room may name. `ARCHITECTURE.md` draws this table.
 const ARROWS: &[(&str, &[&str])] = &[
     ("policy", &[]),
-    ("request", &["policy"]),
+    ("platform", &[]),
+    ("request", &["platform", "policy"]),
     ("proof", &["policy"]),
-    ("outcome", &["policy", "request", "proof"]),
+    ("outcome", &["platform", "policy", "request", "proof"]),
     ("response", &["policy", "request"]),
-    ("contract", &["policy", "request", "proof", "outcome", "response"]),
-    ("shared", &["policy", "request"]),
-    ("observe", &["policy", "request", "proof", "outcome", "response", "shared"]),
-    ("operation", &["policy", "request", "proof", "outcome", "response", "contract", "shared", "observe"]),
-    ("middleware", &["policy", "request", "proof", "outcome", "contract", "shared", "observe", "operation"]),
+    ("contract", &["platform", "policy", "request", "proof", "outcome", "response"]),
+    ("shared", &["platform", "policy", "request"]),
+    ("observe", &["platform", "policy", "request", "proof", "outcome", "response", "shared"]),
+    ("operation", &["platform", "policy", "request", "proof", "outcome", "response", "contract", "shared", "observe"]),
+    ("middleware", &["platform", "policy", "request", "proof", "outcome", "contract", "shared", "observe", "operation"]),
     ("client", &["proof", "request", "middleware"]),
     ("audit", &["policy", "contract", "middleware"]),
     ("errors", &["policy", "request", "response", "contract"]),
@@ -131,7 +132,40 @@ fn the_engine_asks_no_clock_and_nothing_outside() {
 fn the_wall_clock_is_read_in_three_places() {
     // For HTTP dates when a head arrives, of an answer or of a probe's, and for the age of a key
     // that an earlier process used.
-    assert_eq!(files_naming("SystemTime::now"), ["contract/probe.rs", "operation/attempt.rs", "operation/key.rs"]);
+    assert_eq!(files_naming("wall_clock"), ["contract/probe.rs", "operation/attempt.rs", "operation/key.rs"]);
+    assert_eq!(files_naming("SystemTime::now"), ["platform/mod.rs"]);
+}
+
+#[test]
+fn time_comes_from_the_platform() {
+    // The other two have a stand-in in a browser.
+    let files: Vec<_> = files_naming("tokio::time").into_iter().filter(|file| !file.starts_with("testing/")).collect();
+    assert_eq!(files, ["platform/mod.rs", "response/body/mod.rs", "response/drain.rs"]);
+}
+
+#[test]
+fn few_files_know_that_there_are_browsers() {
+    let all = sources();
+    let know: Vec<_> = all.iter().filter(|(_, text)| text.contains("target_arch")).map(|(file, _)| file.as_str()).collect();
+    let expected = [
+        "contract/probe.rs",
+        "contract/status_url/mod.rs",
+        "lib.rs",
+        "operation/attempt.rs",
+        "operation/lane.rs",
+        "operation/supply/outgoing.rs",
+        "outcome/report/mod.rs",
+        "policy/instant.rs",
+        "policy/mod.rs",
+        "proof/mod.rs",
+        "request/call.rs",
+        "request/replay/mod.rs",
+        "response/mod.rs",
+    ];
+    assert_eq!(know, expected);
+    for (file, text) in all.iter().filter(|(file, _)| file.contains("fetch_") || *file == "platform/browser.rs") {
+        assert!(!text.contains("Evidence::Unprocessed"), "{file} has no proof of anything");
+    }
 }
 
 #[test]
@@ -139,6 +173,7 @@ fn chance_is_asked_for_in_few_places() {
     // For jitter, and as seeds of hashes; for keys, and for correlation ids.
     let seeds = ["operation/chance.rs", "request/key_making.rs", "shared/reuse_guard.rs", "shared/scope.rs"];
     assert_eq!(files_naming("RandomState::new"), seeds);
+    assert_eq!(files_naming("std::hash::RandomState"), ["platform/mod.rs"]);
     assert_eq!(files_naming("Uuid::new_v4"), ["request/correlation.rs", "request/key_making.rs"]);
 }
 
@@ -169,11 +204,8 @@ fn nothing_is_spawned_outside_of_the_test_servers() {
 
 #[test]
 fn comments_and_docs_end_at_column_one_hundred() {
-    let read = Crate::read();
-    let files: BTreeSet<&str> = read.modules.values().map(|module| module.file.as_str()).collect();
     let mut long = vec![];
-    for file in files {
-        let text = std::fs::read_to_string(format!("{}/src/{file}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    for (file, text) in sources() {
         // What stands between fences is code.
         let mut fenced = false;
         for (number, line) in text.lines().enumerate() {
@@ -187,6 +219,23 @@ fn comments_and_docs_end_at_column_one_hundred() {
         }
     }
     assert!(long.is_empty(), "{long:#?}");
+}
+
+/// Every file below `src`, those that only a browser gets among them.
+fn sources() -> BTreeMap<String, String> {
+    fn enter(folder: &std::path::Path, found: &mut BTreeMap<String, String>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                enter(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.insert(source::below_src(&path), std::fs::read_to_string(&path).unwrap());
+            }
+        }
+    }
+    let mut found = BTreeMap::new();
+    enter(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
+    found
 }
 
 /// Who names whom, with one file that does.
@@ -232,8 +281,13 @@ fn engine(read: &Crate) -> impl Iterator<Item = &Module> {
 /// The dependencies of the manifest, as they are named in code.
 fn dependencies() -> Vec<String> {
     let manifest = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).unwrap();
-    let section = manifest.split("\n[dependencies]\n").nth(1).unwrap().split("\n[").next().unwrap();
-    section.lines().filter_map(|line| line.split_once(" = ")).map(|(name, _)| name.replace('-', "_")).collect()
+    let sections = manifest.split("\n[").filter(|section| section.lines().next().is_some_and(|name| name.ends_with("dependencies]")));
+    sections
+        .filter(|section| !section.starts_with("dev-"))
+        .flat_map(str::lines)
+        .filter_map(|line| line.split_once(" = "))
+        .map(|(name, _)| name.replace('-', "_"))
+        .collect()
 }
 
 /// The files that name a path, such as `rand` or `SystemTime::now`.

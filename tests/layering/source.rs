@@ -165,7 +165,7 @@ fn found(folder: &Path, name: &str) -> PathBuf {
     if flat.exists() { flat } else { folder.join(name).join("mod.rs") }
 }
 
-fn below_src(file: &Path) -> String {
+pub(crate) fn below_src(file: &Path) -> String {
     let text = file.to_string_lossy().replace('\\', "/");
     text.rsplit_once("/src/").map_or(text.clone(), |(_, below)| below.to_owned())
 }

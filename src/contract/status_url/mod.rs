@@ -126,7 +126,8 @@ impl StatusUrl {
     }
 }
 
-#[async_trait]
+#[cfg_attr(not(target_arch = "wasm32"), async_trait)]
+#[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
 impl StatusProbe for StatusUrl {
     async fn look_up(&self, operation: &Operation<'_>) -> ProbeVerdict {
         let Some(url) = self.locate(operation) else { return ProbeVerdict::Undecided };

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use crate::platform::{Instant, sleep_until};
 
 use super::{Run, pausing::reach};
 use crate::{operation::attempt::Attempt, policy::StopReason, shared::cooldown::HoldsBack};

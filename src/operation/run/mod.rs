@@ -21,7 +21,6 @@ use std::{mem, pin::pin, time::Duration};
 use http::Extensions;
 use reqwest::{Request, Response};
 use reqwest_middleware::{Error, Next, Result};
-use tokio::time::Instant;
 
 use crate::{
     contract::endpoint::Endpoint,
@@ -35,6 +34,7 @@ use crate::{
     outcome::advice::Advice,
     outcome::error::{Misuse, RetryError},
     outcome::report::{AttemptRecord, ProbeRecord},
+    platform::{Instant, MaybeSend},
     policy::{Decision, Effect, Evidence, Signal, StopReason},
     proof::witness::Redirects,
     request::deadline::Deadline,
@@ -55,7 +55,7 @@ pub(crate) fn carry_out<'a>(
     supply: &'a mut Supply,
     extensions: &'a mut Extensions,
     next: Next<'a>,
-) -> impl Future<Output = Result<Response>> + Send + 'a {
+) -> impl Future<Output = Result<Response>> + MaybeSend + 'a {
     async move {
         let Some(request) = supply.template_mut() else { return Err(spent()) };
         let plan = match Plan::settle(settings, endpoint, request, extensions) {
@@ -73,7 +73,7 @@ pub(crate) fn hands_off<'a>(
     request: Request,
     extensions: &'a mut Extensions,
     next: Next<'a>,
-) -> impl Future<Output = Result<Response>> + Send + 'a {
+) -> impl Future<Output = Result<Response>> + MaybeSend + 'a {
     let mut supply = Supply::of(request);
     async move {
         let Some(request) = supply.template_mut() else { return Err(spent()) };
@@ -95,7 +95,7 @@ pub(crate) fn carry_on<'a>(
     first: Box<Sent>,
     extensions: &'a mut Extensions,
     next: Next<'a>,
-) -> impl Future<Output = Result<Response>> + Send + 'a {
+) -> impl Future<Output = Result<Response>> + MaybeSend + 'a {
     async move {
         let Some(request) = supply.template() else { return Err(spent()) };
         let plan = Plan::after_the_first(light, request, extensions);

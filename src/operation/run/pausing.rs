@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
-
 use super::Run;
 use crate::{
     observe::Counted,
     operation::attempt::{Attempt, Held},
+    platform::{Instant, sleep_until},
     policy::StopReason,
     request::deadline::Deadline,
     response::drain,

@@ -1,13 +1,12 @@
 //! What comes before the first attempt, and may be the reason that there is none.
 
-use tokio::time::Instant;
-
 use super::{Run, cooldown::HeldBack};
 use crate::{
     operation::key::OperationKey,
     operation::supply::Outgoing,
     outcome::advice::Advice,
     outcome::error::Misuse,
+    platform::Instant,
     request::key_fields::carries_a_key,
     shared::budget::BudgetAccount,
     shared::cooldown::HoldsBack,

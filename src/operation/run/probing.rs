@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use http::HeaderName;
 use reqwest::Response;
-use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::Run;
 use crate::{
@@ -17,6 +16,7 @@ use crate::{
     operation::attempt::Attempt,
     operation::key::OperationKey,
     outcome::report::{Found, ProbeRecord},
+    platform::{Instant, sleep_until, timeout_at},
     policy::{Evidence, Signal, StopReason, defaults},
     request::deadline::Deadline,
 };

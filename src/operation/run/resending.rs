@@ -5,6 +5,7 @@ use super::Run;
 use crate::{
     operation::attempt::{Attempt, Held},
     operation::supply::Outgoing,
+    platform::MaybeSend,
     policy::{ResendPermit, StopReason},
     request::replay::ReplayError,
     shared::budget::Withdrawal,
@@ -18,7 +19,11 @@ impl Run<'_> {
     /// # Errors
     /// Why it was not sent.
     #[expect(clippy::manual_async_fn, reason = "what an `async fn` is given it keeps twice")]
-    pub(super) fn resend(&mut self, attempt: &mut Attempt, permit: ResendPermit) -> impl Future<Output = Result<(), StopReason>> + Send {
+    pub(super) fn resend(
+        &mut self,
+        attempt: &mut Attempt,
+        permit: ResendPermit,
+    ) -> impl Future<Output = Result<(), StopReason>> + MaybeSend {
         async move {
             let payment = self.pay()?;
             self.watched.resending(&permit, self.sending_until);

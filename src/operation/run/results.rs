@@ -9,7 +9,6 @@ use std::{mem, time::Duration};
 use http::Extensions;
 use reqwest::{Request, Response};
 use reqwest_middleware::{Error, Result};
-use tokio::time::Instant;
 
 use super::{Run, cooldown::HeldBack, giving_up::Progress, preparing::Unsent, probing::Look};
 use crate::{
@@ -20,6 +19,7 @@ use crate::{
     outcome::advice::Advice,
     outcome::error::{Failure, FailureSource, Misuse, RetryError},
     outcome::report::{Record, ReportSlot, RetryReport},
+    platform::Instant,
     policy::{BodySupply, Ending, Evidence, History, IdempotencyKey, LastAnswer, Outcome, Signal, StopReason},
     proof::cause::TimeLimit,
     request::origin::Origin,
@@ -199,7 +199,7 @@ impl Run<'_> {
         if let Some(report) = report {
             self.fill(&report);
             if shown == Shown::Everywhere {
-                response.extensions_mut().insert(report);
+                report.ride_on(&mut response);
             }
         }
         Ok(match self.plan.deadline_covers {

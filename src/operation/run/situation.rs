@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::Run;
 use crate::{
     operation::attempt::Attempt,
+    platform::Instant,
     policy::{InvalidHint, SharedWait, Situation},
     shared::cooldown::HoldsBack,
 };

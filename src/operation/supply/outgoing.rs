@@ -1,6 +1,5 @@
 //! What may be sent: an operation's first request, or one that a permit was spent for.
 
-use futures_util::future::BoxFuture;
 use http::{Extensions, HeaderMap};
 use reqwest::{Request, Response};
 use reqwest_middleware::{Next, Result};
@@ -42,7 +41,14 @@ impl Outgoing {
         self.0.headers()
     }
 
-    pub(crate) fn send<'a>(self, next: Next<'a>, extensions: &'a mut Extensions) -> BoxFuture<'a, Result<Response>> {
+    /// Gives the whole fetch a time limit, the body of its answer included: where a page's timer is
+    /// the only thing that ends a body.
+    #[cfg(target_arch = "wasm32")]
+    pub(crate) fn until(self, deadline: crate::request::deadline::Deadline) -> Self {
+        Self(crate::response::body::limit(self.0, deadline))
+    }
+
+    pub(crate) fn send<'a>(self, next: Next<'a>, extensions: &'a mut Extensions) -> impl Future<Output = Result<Response>> + use<'a> {
         next.run(self.0, extensions)
     }
 }

@@ -14,7 +14,6 @@ mod timeline;
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use http::Method;
-use reqwest::Response;
 
 pub use attempt_record::AttemptRecord;
 pub use probe_record::{Found, ProbeRecord};
@@ -93,9 +92,17 @@ impl RetryReport {
     /// The report of the operation that a response answers. `None`: one attempt brought a final
     /// answer, or the request was left alone ([`Unmarked::Untouched`](crate::Unmarked::Untouched)),
     /// so there is nothing to tell.
+    #[cfg(not(target_arch = "wasm32"))] // a browser's response carries nothing of ours
     #[must_use]
-    pub fn of(response: &Response) -> Option<&Self> {
+    pub fn of(response: &reqwest::Response) -> Option<&Self> {
         response.extensions().get()
+    }
+
+    /// Lets the response that it is about carry it, where it can.
+    #[cfg_attr(target_arch = "wasm32", expect(unused_variables, reason = "a browser's response carries nothing of ours"))]
+    pub(crate) fn ride_on(self, response: &mut reqwest::Response) {
+        #[cfg(not(target_arch = "wasm32"))]
+        response.extensions_mut().insert(self);
     }
 
     /// What was decided before the first attempt, of an operation that an earlier process may have

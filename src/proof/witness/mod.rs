@@ -21,7 +21,7 @@ mod atomic {
 use std::{cell::Cell, sync::Arc};
 
 use futures_util::future::BoxFuture;
-use http::{Extensions, HeaderMap, Method, Version};
+use http::{Extensions, Method, Version};
 use http_body::Body as _;
 use reqwest::{Request, Response, Url, redirect};
 use reqwest_middleware::{Error, Middleware, Next, Result};
@@ -233,18 +233,6 @@ impl Middleware for SendWitness {
         };
         slot.close(place, sent);
         result.map(|response| upload::ends_with(response, claim.as_ref()))
-    }
-}
-
-impl Head {
-    /// Successes and redirects are no errors to anybody, so only their status is kept.
-    pub(crate) fn of(response: &Response) -> Self {
-        let bare = Self { status: response.status(), headers: HeaderMap::new() };
-        if bare.is_error() { Self { headers: response.headers().clone(), ..bare } } else { bare }
-    }
-
-    pub(crate) fn is_error(&self) -> bool {
-        self.status.is_client_error() || self.status.is_server_error()
     }
 }
 

@@ -6,6 +6,7 @@ use std::{
 };
 
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, StatusCode};
+use reqwest::Response;
 
 use super::claim::{Claim, Stage};
 use crate::{policy::Evidence, proof::cause::Cause};
@@ -77,6 +78,18 @@ pub(crate) struct Head {
     pub(crate) status: StatusCode,
     /// Those of an answer that an inner middleware may make an error of; of others none are kept.
     pub(crate) headers: HeaderMap,
+}
+
+impl Head {
+    /// Successes and redirects are no errors to anybody, so only their status is kept.
+    pub(crate) fn of(response: &Response) -> Self {
+        let bare = Self { status: response.status(), headers: HeaderMap::new() };
+        if bare.is_error() { Self { headers: response.headers().clone(), ..bare } } else { bare }
+    }
+
+    pub(crate) fn is_error(&self) -> bool {
+        self.status.is_client_error() || self.status.is_server_error()
+    }
 }
 
 /// Whether a send went out under the operation's key, to the server that knows it.

@@ -5,18 +5,12 @@
 //! make it anew; without that, it is sent once, as it would be without this crate. A factory never
 //! changes *which* operation is sent: method and URL stay, and so does the idempotency key.
 
-use std::{
-    collections::HashSet,
-    error::Error as StdError,
-    fmt, io,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, ready},
-};
+#[cfg_attr(target_arch = "wasm32", path = "fetch_length.rs")]
+mod length;
 
-use bytes::Bytes;
+use std::{collections::HashSet, error::Error as StdError, fmt, io, sync::Arc};
+
 use http::header::{HeaderName, TRAILER, TRANSFER_ENCODING};
-use http_body::{Body as HttpBody, Frame, SizeHint};
 use reqwest::{Body, Request};
 
 type BoxError = Box<dyn StdError + Send + Sync>;
@@ -76,10 +70,9 @@ impl ReplayBody {
     /// The body of the next attempt.
     pub(crate) fn make(&self) -> Result<Body, ReplayError> {
         let body = (self.make)().map_err(ReplayError::from_factory)?;
-        match (self.length, body.size_hint().exact()) {
-            (Some(stated), Some(known)) if stated != known => Err(ReplayError::from_factory(WrongLength)),
-            (Some(stated), None) => Ok(Body::wrap(Exactly { body: Some(body), left: stated, held: None })),
-            (Some(_), Some(_)) | (None, _) => Ok(body),
+        match self.length {
+            Some(stated) => length::held_to(stated, body).map_err(ReplayError::from_factory),
+            None => Ok(body),
         }
     }
 }
@@ -175,7 +168,10 @@ pub(crate) fn clone_without_body(request: &mut Request) -> Request {
     let clone = request.try_clone().unwrap_or_else(|| {
         let mut clone = Request::new(request.method().clone(), request.url().clone());
         *clone.headers_mut() = request.headers().clone();
-        *clone.version_mut() = request.version();
+        #[cfg(not(target_arch = "wasm32"))] // the browser chooses it
+        {
+            *clone.version_mut() = request.version();
+        }
         clone
     });
     *request.body_mut() = body;
@@ -224,72 +220,6 @@ fn without_url(error: BoxError) -> BoxError {
             error.into_inner().map_or_else(|| io::Error::from(kind).into(), |inner| io::Error::new(kind, without_url(inner)).into())
         }
         Err(error) => error,
-    }
-}
-
-/// A replayed body did not have its stated length.
-#[derive(Debug, thiserror::Error)]
-#[error("the replayed body is not as long as stated")]
-struct WrongLength;
-
-/// A body with a stated length, which is held to it. The last frame is kept back until the end has
-/// been seen: a body that goes on would otherwise be cut off at its stated length and arrive as a
-/// complete, wrong one.
-struct Exactly {
-    /// Gone once it has ended.
-    body: Option<Body>,
-    left: u64,
-    held: Option<Frame<Bytes>>,
-}
-
-impl Exactly {
-    /// Counts the frame; the frame before it, or itself while more must follow, may go.
-    fn pass(&mut self, frame: Frame<Bytes>) -> Result<Option<Frame<Bytes>>, BoxError> {
-        let length = frame.data_ref().map_or(0, Bytes::len);
-        if length == 0 && frame.is_data() {
-            return Ok(None);
-        }
-        self.left = u64::try_from(length).ok().and_then(|length| self.left.checked_sub(length)).ok_or(WrongLength)?;
-        Ok(if self.left > 0 { Some(frame) } else { self.held.replace(frame) })
-    }
-}
-
-impl HttpBody for Exactly {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        while let Some(body) = &mut self.body {
-            let passed = match ready!(Pin::new(body).poll_frame(cx)) {
-                Some(Ok(frame)) => self.pass(frame),
-                Some(Err(error)) => Err(error.into()),
-                None if self.left > 0 => Err(WrongLength.into()),
-                None => {
-                    self.body = None;
-                    break;
-                }
-            };
-            match passed {
-                Ok(None) => {}
-                Ok(Some(frame)) => return Poll::Ready(Some(Ok(frame))),
-                Err(error) => {
-                    (self.body, self.held) = (None, None);
-                    return Poll::Ready(Some(Err(error)));
-                }
-            }
-        }
-        Poll::Ready(self.held.take().map(Ok))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.held.is_none() && self.left == 0 && self.body.as_ref().is_none_or(Body::is_end_stream)
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        let held = self.held.as_ref().and_then(Frame::data_ref).map_or(0, Bytes::len);
-        let length = u64::try_from(held).map_or(u64::MAX, |held| held.saturating_add(self.left));
-        // Nobody polls a body of zero bytes, so one that is not empty at all would go unnoticed.
-        if length == 0 && self.body.is_some() { SizeHint::new() } else { SizeHint::with_exact(length) }
     }
 }
 

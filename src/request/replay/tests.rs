@@ -8,8 +8,10 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, request};
+use http_body::{Body as _, Frame};
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
