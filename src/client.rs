@@ -125,6 +125,27 @@ impl SafeClientBuilder {
     }
 
     /// Adds a request initialiser: it runs when a request is begun.
+    ///
+    /// ```
+    /// use reqwest_safe_retry::{Deadline, SafeRetry};
+    /// use std::time::Duration;
+    ///
+    /// struct FiveSeconds;
+    ///
+    /// impl reqwest_middleware::RequestInitialiser for FiveSeconds {
+    ///     fn init(
+    ///         &self,
+    ///         request: reqwest_middleware::RequestBuilder,
+    ///     ) -> reqwest_middleware::RequestBuilder {
+    ///         request.with_extension(Deadline::after(Duration::from_secs(5)))
+    ///     }
+    /// }
+    ///
+    /// let builder = reqwest::Client::builder();
+    /// let client = SafeRetry::new().client(builder).with_init(FiveSeconds).build()?;
+    /// # let _ = client;
+    /// # Ok::<(), reqwest::Error>(())
+    /// ```
     pub fn with_init(mut self, initialiser: impl RequestInitialiser) -> Self {
         self.inits.push(Arc::new(initialiser));
         self

@@ -201,6 +201,13 @@ impl SafeRetry {
 
     /// Labels the metrics with scheme, host and port too. For clients of a handful of hosts: each
     /// one multiplies the time series.
+    ///
+    /// ```
+    /// use reqwest_safe_retry::SafeRetry;
+    ///
+    /// let retry = SafeRetry::new().with_path_in_logs().with_origin_in_metrics();
+    /// # let _ = retry;
+    /// ```
     pub fn with_origin_in_metrics(self) -> Self {
         self.with(|settings| settings.telemetry.show_origin_in_metrics())
     }

@@ -199,6 +199,15 @@ impl Endpoint {
     }
 
     /// Ends the deadline at the response head, for downloads and event streams.
+    ///
+    /// ```
+    /// use reqwest_safe_retry::Endpoint;
+    /// use std::time::Duration;
+    ///
+    /// // Five seconds to begin, and as long as it takes to read.
+    /// let download = Endpoint::read().with_deadline(Duration::from_secs(5)).deadline_to_head();
+    /// # let _ = download;
+    /// ```
     pub fn deadline_to_head(self) -> Self {
         self.with(|terms| terms.deadline_covers = DeadlineCovers::Head)
     }
@@ -286,6 +295,17 @@ impl Endpoint {
     ///
     /// # Default
     /// The last answer comes out as it came.
+    ///
+    /// ```
+    /// use reqwest_safe_retry::{Endpoint, Verdict};
+    ///
+    /// let search = Endpoint::read().reading_body(1024).failures_are_errors();
+    /// let search = search.classified_by(|answer| {
+    ///     let failed = answer.body().is_some_and(|body| body.starts_with(b"{\"error\""));
+    ///     failed.then_some(Verdict::Resendable)
+    /// });
+    /// # let _ = search;
+    /// ```
     pub fn failures_are_errors(self) -> Self {
         self.with(|terms| terms.failures = Failures::Errors)
     }

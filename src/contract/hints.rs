@@ -72,6 +72,21 @@ impl HintSources {
     /// Reads `RateLimit-Reset`, `X-RateLimit-Reset` and `X-Rate-Limit-Reset` too: seconds, or a
     /// Unix time where the number is 2024 or later as such. Only where the quota is used up, as far
     /// as the matching `…-Remaining` says. The last to be asked, since it is the vaguest.
+    ///
+    /// ```
+    /// use reqwest_safe_retry::hints::HintSources;
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// let sources = HintSources::STANDARD.with_rate_limit().with_rate_limit_reset();
+    /// let mut headers = reqwest::header::HeaderMap::new();
+    /// headers.insert("x-ratelimit-remaining", "0".parse()?);
+    /// headers.insert("x-ratelimit-reset", "30".parse()?);
+    /// let now = SystemTime::now();
+    /// assert_eq!(sources.wait(&headers, now), Some(Ok(Duration::from_secs(30))));
+    /// headers.insert("ratelimit", r#""minute";r=0;t=20"#.parse()?); // goes before it
+    /// assert_eq!(sources.wait(&headers, now), Some(Ok(Duration::from_secs(20))));
+    /// # Ok::<(), reqwest::header::InvalidHeaderValue>(())
+    /// ```
     pub const fn with_rate_limit_reset(self) -> Self {
         self.with(Self::RATE_LIMIT_RESET)
     }

@@ -54,6 +54,14 @@ pub const STRIPE_V2: KeyContract = KeyContract::new(IDEMPOTENCY_KEY, KeyFormat::
 /// 409 while the first copy runs, 400 for other content, 2xx and 4xx replayed, 5xx executed again:
 /// as Azure does it ([`AZURE_COMMUNICATION`]). Specification:
 /// <https://docs.oasis-open.org/odata/repeatable-requests/v1.0/repeatable-requests-v1.0.html>.
+///
+/// ```
+/// use reqwest_safe_retry::{Endpoint, presets};
+/// use std::time::Duration;
+///
+/// let order = Endpoint::keyed_write(presets::oasis(Duration::from_secs(600)));
+/// # let _ = order;
+/// ```
 pub const fn oasis(tracked_for: Duration) -> KeyContract {
     KeyContract::new(HeaderName::from_static("repeatability-request-id"), KeyFormat::Bare, tracked_for)
         .with_length(36..=36)
@@ -244,6 +252,15 @@ fn failed<'a>(answer: &Answer<'a>) -> Option<&'a [u8]> {
 /// [`trusting_refusal`](Endpoint::trusting_refusal).
 ///
 /// Source: <https://www.twilio.com/docs/api/errors/20429>.
+///
+/// ```
+/// use reqwest_safe_retry::{Endpoint, presets};
+///
+/// let sms = presets::twilio_write();
+/// // And a read of a bot, which is told in the body how long to wait.
+/// let updates = Endpoint::read().reading_body(4096).waits_read_by(presets::retry_after_in_body);
+/// # let _ = (sms, updates);
+/// ```
 pub fn twilio_write() -> Endpoint {
     Endpoint::unprotected_write().trusting_refusal(StatusCode::TOO_MANY_REQUESTS)
 }

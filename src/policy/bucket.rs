@@ -91,6 +91,12 @@ impl BudgetLimits {
 
     /// So many resends for a million operations, with the reserve and the memory of
     /// [`DEFAULT`](Self::DEFAULT).
+    ///
+    /// ```
+    /// use reqwest_safe_retry::policy::BudgetLimits;
+    ///
+    /// assert_eq!(BudgetLimits::per_million(50_000).share(), BudgetLimits::percent(5).share());
+    /// ```
     pub const fn per_million(share: u32) -> Self {
         Self { share, ..Self::DEFAULT }
     }
@@ -235,6 +241,17 @@ impl TokenBucket {
 
     /// Whether the reserve is full. Who opens a new bucket in the place of a full one has gained
     /// nothing.
+    ///
+    /// ```
+    /// use reqwest_safe_retry::policy::{BudgetLimits, TokenBucket};
+    /// use std::time::Instant;
+    ///
+    /// let now = Instant::now();
+    /// let mut bucket = TokenBucket::new(BudgetLimits::DEFAULT, now);
+    /// assert!(bucket.is_full(now));
+    /// let token = bucket.withdraw(now);
+    /// assert!(token.is_some() && !bucket.is_full(now));
+    /// ```
     #[must_use]
     pub fn is_full(&self, now: Instant) -> bool {
         self.refilled(self.deposits.since(now)) == self.limits.full()

@@ -85,6 +85,21 @@ impl ResendPermit {
     /// Whether the reason still holds after a pause that took longer than planned, with a key of
     /// this age: a machine that slept may wake when the server has forgotten it, or forgets it
     /// before the attempt can have ended.
+    ///
+    /// ```
+    /// use reqwest_safe_retry::policy::{
+    ///     Decision, Effect, Evidence, Lapsed, ResendPermit, RetryPolicy, Signal, Situation,
+    /// };
+    /// use std::time::Duration;
+    ///
+    /// let minute = Duration::from_secs(60);
+    /// let keyed = Effect::KeyedWrite { remembered_for: minute, lapsed: Lapsed::Stop };
+    /// let lost = Situation::new(keyed, Signal::Failed, Evidence::Unknown);
+    /// let Decision::Resend(permit) = RetryPolicy::DEFAULT.decide(&lost) else { unreachable!() };
+    /// // The pause is over. Was the machine asleep meanwhile?
+    /// let after = |age| ResendPermit::still_holds(&permit, keyed, age);
+    /// assert!(after(Duration::from_secs(1)) && !after(minute * 2));
+    /// ```
     #[must_use]
     pub fn still_holds(&self, effect: Effect, key_age: Duration) -> bool {
         match self.reason {
@@ -163,6 +178,12 @@ pub enum StopReason {
 
 impl StopReason {
     /// Whether the operation ends with its result, and not because it was given up.
+    ///
+    /// ```
+    /// use reqwest_safe_retry::policy::StopReason;
+    ///
+    /// assert!(StopReason::AnswerIsFinal.is_final() && !StopReason::BudgetSpent.is_final());
+    /// ```
     #[must_use]
     pub const fn is_final(self) -> bool {
         match self {

@@ -70,6 +70,18 @@ impl Effect {
     }
 
     /// Whether there is anything after which the operation may be sent again.
+    ///
+    /// ```
+    /// use reqwest_safe_retry::policy::{Effect, Lapsed};
+    /// use std::time::Duration;
+    ///
+    /// let day = Duration::from_secs(86_400);
+    /// let keyed = Effect::KeyedWrite { remembered_for: day, lapsed: Lapsed::Stop };
+    /// assert!(keyed.allows_resends() && !Effect::NeverResend.allows_resends());
+    /// assert!(keyed.key_has_lapsed(day + Duration::from_secs(1)));
+    /// assert_eq!(keyed.without_key(), Effect::UnprotectedWrite);
+    /// assert_eq!(Effect::of_method(&http::Method::PUT), Effect::IdempotentWrite);
+    /// ```
     #[must_use]
     pub const fn allows_resends(self) -> bool {
         match self {

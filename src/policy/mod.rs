@@ -168,6 +168,16 @@ impl RetryPolicy {
 
     /// Replaces how often an operation waits for a copy of itself that the server is still
     /// processing (a key in use). With a single attempt it never waits.
+    ///
+    /// ```
+    /// use reqwest_safe_retry::policy::{HintSpread, RetryPolicy, UnreadableHint};
+    ///
+    /// let policy = RetryPolicy::DEFAULT.with_key_in_use_waits(3);
+    /// assert_eq!(policy.key_in_use_waits(), 3);
+    /// // The rest is as it was.
+    /// assert_eq!(policy.hint_spread(), HintSpread::Jittered);
+    /// assert_eq!(policy.unreadable_hint(), UnreadableHint::Stop);
+    /// ```
     pub const fn with_key_in_use_waits(self, waits: u32) -> Self {
         Self { key_in_use_waits: waits, ..self }
     }
@@ -257,6 +267,17 @@ impl RetryPolicy {
     ///
     /// # Errors
     /// [`StopReason::DeadlineTooNear`]: less time is left than an attempt needs.
+    ///
+    /// ```
+    /// use reqwest_safe_retry::policy::{RetryPolicy, StopReason};
+    /// use std::time::Duration;
+    ///
+    /// let policy = RetryPolicy::DEFAULT.with_least_attempt(Duration::from_millis(200));
+    /// assert_eq!(policy.least_attempt(), Duration::from_millis(200));
+    /// assert_eq!(policy.still_worth_sending(Duration::from_secs(1)), Ok(()));
+    /// let late = policy.still_worth_sending(Duration::from_millis(100));
+    /// assert_eq!(late, Err(StopReason::DeadlineTooNear));
+    /// ```
     pub fn still_worth_sending(&self, time_left: Duration) -> Result<(), StopReason> {
         if time_left.is_zero() || time_left < self.least_attempt { Err(StopReason::DeadlineTooNear) } else { Ok(()) }
     }

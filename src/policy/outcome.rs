@@ -71,6 +71,16 @@ impl Ending {
     }
 
     /// Whether a probe could still tell what would stay unknown: the last look, free of the budget.
+    ///
+    /// ```
+    /// use reqwest_safe_retry::policy::{Ending, Evidence, History, LastAnswer, StopReason};
+    ///
+    /// let ended = |evidence| {
+    ///     Ending::new(StopReason::BudgetSpent, LastAnswer::None, History::Write, evidence)
+    /// };
+    /// assert!(ended(Evidence::Unknown).is_worth_a_last_look());
+    /// assert!(!ended(Evidence::Unprocessed).is_worth_a_last_look());
+    /// ```
     #[must_use]
     pub fn is_worth_a_last_look(&self) -> bool {
         match (self.history, self.evidence) {

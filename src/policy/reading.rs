@@ -209,6 +209,23 @@ impl RetryPolicy {
 
     /// Whether a wait that came with this signal is meant for other operations as well. A wait for
     /// a key in use is not, nor is one that came with a result.
+    ///
+    /// ```
+    /// use http::StatusCode;
+    /// use reqwest_safe_retry::policy::{AnswerFacts, RetryPolicy, Signal, TooEarly};
+    ///
+    /// let policy = RetryPolicy::DEFAULT;
+    /// let busy = AnswerFacts::new(StatusCode::SERVICE_UNAVAILABLE);
+    /// assert!(policy.concerns_others(policy.read(&busy)));
+    /// assert!(!policy.concerns_others(Signal::KeyInUse));
+    /// // Of an answer that broke off, the status is left, but no result.
+    /// let created = AnswerFacts::new(StatusCode::CREATED);
+    /// assert_eq!(policy.read_without_body(&created), Signal::BodyLost(StatusCode::CREATED));
+    /// // A second 425 is final.
+    /// let early = AnswerFacts::new(StatusCode::TOO_EARLY);
+    /// let again = early.with_too_early(TooEarly::Heard);
+    /// assert_ne!(policy.read(&early), policy.read(&again));
+    /// ```
     #[must_use]
     pub const fn concerns_others(&self, signal: Signal) -> bool {
         match signal {

@@ -47,6 +47,17 @@ impl Signal {
     /// ([RFC 6585 §4](https://www.rfc-editor.org/rfc/rfc6585#section-4)), 503
     /// ([RFC 9110 §15.6.4](https://www.rfc-editor.org/rfc/rfc9110#section-15.6.4)), 529 (Anthropic,
     /// Shopify, Qualys), an endpoint's [`Overloaded`](Self::Overloaded) and a key in use.
+    ///
+    /// ```
+    /// use http::StatusCode;
+    /// use reqwest_safe_retry::policy::{Evidence, Signal};
+    ///
+    /// assert!(Signal::Answered(StatusCode::TOO_MANY_REQUESTS).is_throttle());
+    /// assert!(!Signal::Answered(StatusCode::BAD_GATEWAY).is_throttle());
+    /// // Both may have acted; only "too early" says that nothing did.
+    /// assert_eq!(Evidence::of_status(StatusCode::TOO_MANY_REQUESTS), Evidence::Unknown);
+    /// assert_eq!(Evidence::of_status(StatusCode::TOO_EARLY), Evidence::Unprocessed);
+    /// ```
     #[must_use]
     pub const fn is_throttle(self) -> bool {
         match self {

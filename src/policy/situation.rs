@@ -104,6 +104,28 @@ impl Situation {
     }
 
     /// Replaces how long the wait was when other operations were told.
+    ///
+    /// ```
+    /// use reqwest_safe_retry::policy::{
+    ///     Decision, Effect, Evidence, RetryPolicy, Signal, Situation,
+    /// };
+    /// use std::time::Duration;
+    ///
+    /// // The second send of a probed write was lost. A probe before it said "absent", one after it
+    /// // that the write is being processed: ask again.
+    /// let lost = Situation::new(Effect::ProbedWrite, Signal::Failed, Evidence::Unknown);
+    /// let situation = lost.with_sends(2).with_key_in_use(0).with_probes(1).with_earlier_probes(1);
+    /// assert!(matches!(RetryPolicy::DEFAULT.decide(&situation), Decision::Probe(_)));
+    ///
+    /// // One second is left of the ten that all operations of this server were told to wait.
+    /// let busy = Signal::Answered(http::StatusCode::SERVICE_UNAVAILABLE);
+    /// let situation = Situation::new(Effect::Read, busy, Evidence::Unknown)
+    ///     .with_hint(Some(Ok(Duration::from_secs(1))))
+    ///     .with_told(Duration::from_secs(10));
+    /// let decision = RetryPolicy::DEFAULT.decide(&situation);
+    /// let Decision::Resend(permit) = decision else { unreachable!() };
+    /// assert!(permit.pause() >= Duration::from_secs(1));
+    /// ```
     #[must_use]
     pub const fn with_told(mut self, told: Duration) -> Self {
         self.told = told;

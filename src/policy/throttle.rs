@@ -40,6 +40,13 @@ impl AdaptiveLimits {
     }
 
     /// 100 · K.
+    ///
+    /// ```
+    /// use reqwest_safe_retry::policy::AdaptiveLimits;
+    ///
+    /// // Twice as many requests as accepted ones are sent.
+    /// assert_eq!(AdaptiveLimits::percent(200).requests_percent(), 200);
+    /// ```
     #[must_use]
     pub const fn requests_percent(&self) -> u16 {
         self.percent
@@ -133,6 +140,17 @@ impl AdaptiveThrottle {
     }
 
     /// Whether a new throttle, which has seen nothing, would grant no more than this one.
+    ///
+    /// ```
+    /// use reqwest_safe_retry::policy::{AdaptiveLimits, AdaptiveThrottle};
+    /// use std::time::Instant;
+    ///
+    /// let now = Instant::now();
+    /// let mut throttle = AdaptiveThrottle::new(AdaptiveLimits::DEFAULT, now);
+    /// assert!(throttle.is_full(now));
+    /// throttle.requested(now); // and nothing was accepted
+    /// assert!(!throttle.is_full(now));
+    /// ```
     #[must_use]
     pub fn is_full(&self, now: Instant) -> bool {
         self.balance(now) > 0

@@ -69,6 +69,15 @@ impl CorrelationId {
     }
 
     /// Sends it in this header instead.
+    ///
+    /// ```
+    /// use reqwest_safe_retry::CorrelationId;
+    ///
+    /// let header = reqwest::header::HeaderName::from_static("x-correlation-id");
+    /// let id = CorrelationId::new("checkout-7")?.in_header(header);
+    /// assert_eq!(id.as_str(), "checkout-7");
+    /// # Ok::<(), reqwest_safe_retry::errors::InvalidCorrelationId>(())
+    /// ```
     pub fn in_header(self, header: HeaderName) -> Self {
         Self { header, ..self }
     }

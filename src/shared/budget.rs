@@ -89,6 +89,13 @@ impl RetryBudget {
     }
 
     /// As [`balance`](Self::balance), for a scope as [`scoped_by`](Self::scoped_by) makes them.
+    ///
+    /// ```
+    /// use reqwest_safe_retry::{RetryBudget, ScopeKey};
+    ///
+    /// let budget = RetryBudget::default().scoped_by(|_| ScopeKey::of("shop"));
+    /// assert!(budget.balance_of(ScopeKey::of("shop")) > 0);
+    /// ```
     #[must_use]
     pub fn balance_of(&self, scope: ScopeKey) -> u64 {
         self.ledgers.balance(scope, Instant::now())

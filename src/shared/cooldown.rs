@@ -90,6 +90,14 @@ impl Cooldown {
     /// As [`scoped_by`](Self::scoped_by), with scopes that have names, so that waits can be shared
     /// with other processes. Equal names are one scope, here and there. A name is told in clear: it
     /// must hold no secret.
+    ///
+    /// ```
+    /// use reqwest_safe_retry::Cooldown;
+    ///
+    /// let cooldown = Cooldown::new()
+    ///     .named_by(|request| request.url().host_str().unwrap_or_default().to_owned());
+    /// # let _ = cooldown;
+    /// ```
     #[must_use]
     pub fn named_by(self, name: impl Fn(&Request) -> String + Send + Sync + 'static) -> Self {
         Self { scoping: Scoping::NamedBy(Arc::new(name)), ..self }

@@ -100,6 +100,33 @@ impl std::fmt::Debug for Act {
 /// let by_hand = Fault::script([Act::ReadRequest, half_a_head, Act::Reset]);
 /// # let _ = (overloaded, lost_answer, slow_body, by_hand);
 /// ```
+///
+/// ```
+/// use reqwest_safe_retry::testing::Fault;
+/// use std::time::Duration;
+///
+/// // Where a connection can break, from its beginning to its end.
+/// let faults = [
+///     Fault::close_on_accept(),
+///     Fault::reset_on_accept(),
+///     Fault::banner(),
+///     Fault::never_read(),
+///     Fault::close_before_reading(),
+///     Fault::reset_before_reading(),
+///     Fault::close_mid_request(100),
+///     Fault::reset_mid_request(100),
+///     Fault::reset_after_request(),
+///     Fault::partial_head(),
+///     Fault::malformed(),
+///     Fault::ok("half").chunked().with_body_cut_at(2),
+///     Fault::ok("half").with_body_reset_at(2),
+///     Fault::ok("half").with_body_stalled_at(2),
+///     Fault::trickle(200, Duration::from_millis(10)),
+///     Fault::ok("whole").with_interim(103).then_closes(),
+///     Fault::ok("whole").then_resets(),
+/// ];
+/// # let _ = faults;
+/// ```
 #[derive(Clone)]
 #[must_use]
 pub struct Fault {

@@ -58,6 +58,26 @@ const MOST_CONNECTIONS: usize = 1024;
 /// # Ok(())
 /// # }
 /// ```
+///
+/// ```
+/// use reqwest_safe_retry::testing::{Fault, FaultServer};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let server = FaultServer::start([Fault::ok("done")]).await;
+/// assert_eq!(server.bytes_read(), 0); // nothing has left the client yet
+/// let client = reqwest::Client::new();
+/// let order = tokio::spawn(client.post(server.url("/orders")).body("one coffee").send());
+/// server.until_connections(1).await;
+/// server.until_complete(1).await; // here a test would cut, drop or restart something
+/// assert!(order.await.unwrap().is_ok());
+/// server.assert_connections(1);
+/// let received = server.requests().remove(0);
+/// assert!(received.is_complete() && received.raw().starts_with(b"POST /orders HTTP/1.1"));
+/// drop(client);
+/// server.until_closed(1).await;
+/// # }
+/// ```
 #[doc(alias("mock server", "test server"))]
 pub struct FaultServer {
     shared: Arc<Shared>,

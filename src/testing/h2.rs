@@ -88,6 +88,22 @@ impl FaultServer {
 /// let broken = H2Fault::ok("half").with_body_reset(H2Reason::INTERNAL_ERROR);
 /// # let _ = (unprocessed, leaving, broken);
 /// ```
+///
+/// ```
+/// use reqwest_safe_retry::testing::{H2Fault, H2Reason};
+///
+/// let faults = [
+///     H2Fault::close_on_accept(),
+///     H2Fault::without_streams(),
+///     H2Fault::without_window(),
+///     H2Fault::go_away_below(H2Reason::ENHANCE_YOUR_CALM).with_debug_data("too_many_pings"),
+///     H2Fault::reset_stream(H2Reason::CANCEL),
+///     H2Fault::garbage(),
+///     H2Fault::ok("half").with_body_closed(),
+///     H2Fault::ok("half").with_body_stalled(),
+/// ];
+/// # let _ = faults;
+/// ```
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct H2Fault {

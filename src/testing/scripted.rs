@@ -53,6 +53,23 @@ use super::{
 /// # Ok(())
 /// # }
 /// ```
+///
+/// ```
+/// use reqwest_middleware::ClientBuilder;
+/// use reqwest_safe_retry::{SafeRetry, policy::{Draw, RetryPolicy}, testing::{Draws, Scripted}};
+/// use std::time::Duration;
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let peer = Scripted::answering(502);
+/// let retry = SafeRetry::new().with_draws(Draws::constant(Draw::GREATEST)); // no chance
+/// let client = ClientBuilder::new(reqwest::Client::new()).with(retry).with(peer.clone()).build();
+/// let read = tokio::spawn(async move { client.get("http://peer.test/").send().await });
+/// peer.until_sends(RetryPolicy::DEFAULT.attempts() as usize).await;
+/// peer.assert_pauses([Duration::from_millis(100), Duration::from_millis(200)]);
+/// assert_eq!(read.await.unwrap().unwrap().status(), 502);
+/// # }
+/// ```
 #[derive(Clone)]
 #[doc(alias = "mock")]
 pub struct Scripted(Arc<State>);

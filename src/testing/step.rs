@@ -27,6 +27,16 @@ use super::{spelled, transport_error::TransportError};
 /// let nobody_there = Step::refused(); // never taken: proves that the server did not act
 /// # let _ = (overloaded, slow, lost_answer, nobody_there);
 /// ```
+///
+/// ```
+/// use reqwest_safe_retry::testing::Step;
+///
+/// let nobody_answers = Step::hangs_connecting();
+/// let too_slow = Step::times_out();
+/// let broken_off = Step::status(500).with_cut_body("so f");
+/// let stalled = Step::ok("ok").with_stalled_body("so f").with_version(http::Version::HTTP_2);
+/// # let _ = (nobody_answers, too_slow, broken_off, stalled);
+/// ```
 #[derive(Clone)]
 #[must_use]
 pub struct Step {

@@ -193,13 +193,25 @@ fn every_page_that_the_code_or_the_docs_name_is_one() {
     }
 }
 
+/// Constants excepted, of which the guide has tables. A method counts as shown by its name.
 #[test]
-fn every_public_type_is_shown_in_an_example() {
-    let kinds = ["struct", "enum", "trait"];
-    let types = include_str!("../../docs/public-api.txt").lines().filter_map(|line| {
-        let (_, path) = line.split(' ').zip(line.split(' ').skip(1)).find(|(kind, _)| kinds.contains(kind))?;
-        path.strip_prefix("reqwest_safe_retry::")?.trim_end_matches(':').split(['(', '<']).next()?.rsplit("::").next()
-    });
+fn every_public_type_and_function_is_shown_in_an_example() {
+    let kinds = ["struct", "enum", "trait", "fn"];
+    let mut of_a_trait = false;
+    let mut names = BTreeSet::new();
+    for line in include_str!("../../docs/public-api.txt").lines() {
+        let mut words = line.split(' ');
+        if line.starts_with("impl") {
+            of_a_trait = line.contains(" for "); // somebody else's, `Display` say
+            continue;
+        }
+        let Some(kind) = words.find(|word| kinds.contains(word)) else { continue };
+        of_a_trait &= kind == "fn";
+        let path = words.next().and_then(|path| path.split(['(', '<']).next());
+        if !of_a_trait {
+            names.extend(path.and_then(|path| path.trim_end_matches(':').rsplit("::").next()));
+        }
+    }
     let code = |text: &str| text.split("```").skip(1).step_by(2).map(str::to_owned).collect::<String>();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut shown = code(README);
@@ -212,7 +224,7 @@ fn every_public_type_is_shown_in_an_example() {
         }
     });
     let words: BTreeSet<&str> = shown.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').collect();
-    let missing: BTreeSet<&str> = types.filter(|name| !words.contains(name)).collect();
+    let missing: BTreeSet<&str> = names.into_iter().filter(|name| !words.contains(name)).collect();
     assert!(missing.is_empty(), "no example shows {missing:?}");
 }
 

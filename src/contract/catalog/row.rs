@@ -54,6 +54,18 @@ impl Row {
     }
 
     /// A row for DELETE requests.
+    ///
+    /// ```
+    /// use reqwest_safe_retry::{Endpoint, EndpointCatalog, Row};
+    ///
+    /// let rows = [
+    ///     Row::patch("/orders/{order}", Endpoint::unprotected_write()),
+    ///     Row::delete("/orders/{order}", Endpoint::idempotent_write().named("cancel")),
+    /// ];
+    /// let catalog = EndpointCatalog::new().with_rows("https://shop.example", rows)?;
+    /// # let _ = catalog;
+    /// # Ok::<(), reqwest_safe_retry::errors::CatalogError>(())
+    /// ```
     pub fn delete(path: impl Into<Cow<'static, str>>, endpoint: Endpoint) -> Self {
         Self::new(Method::DELETE, path, endpoint)
     }

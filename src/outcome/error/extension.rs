@@ -11,6 +11,23 @@ use crate::{
 ///
 /// `reqwest_middleware::Error`'s own predicates answer `false` for every error that any middleware
 /// made; these look inside.
+///
+/// ```
+/// use reqwest_safe_retry::{Endpoint, RetryError, RetryErrorExt, SafeRetry};
+/// use reqwest_safe_retry::testing::{Fault, FaultServer};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> reqwest::Result<()> {
+/// let server = FaultServer::start([Fault::close_after_request()]).await;
+/// let client = SafeRetry::new().client(reqwest::Client::builder()).redirects_off().build()?;
+/// let order = client.post(server.url("/orders")).with_extension(Endpoint::unprotected_write());
+/// let error = order.send().await.unwrap_err();
+/// assert!(matches!(error.safe_retry(), Some(RetryError::OutcomeUnknown { .. })));
+/// assert!(error.transport_error().is_some_and(|error| error.is_request()));
+/// assert!(!error.timed_out());
+/// # Ok(())
+/// # }
+/// ```
 pub trait RetryErrorExt: sealed::Sealed {
     /// The error of this crate, if it is one.
     fn safe_retry(&self) -> Option<&RetryError>;

@@ -198,6 +198,26 @@ impl KeyContract {
 
     /// Names the companion header that carries the time of the first send, the same on every
     /// attempt (OASIS Repeatable Requests 1.0).
+    ///
+    /// ```
+    /// use http::{HeaderName, StatusCode};
+    /// use reqwest_safe_retry::policy::{KeyContract, UniqueWithin};
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// let first_sent = HeaderName::from_static("repeatability-first-sent");
+    /// let contract = KeyContract::ietf(Duration::from_secs(3600))
+    ///     .with_remembered_for(Duration::from_secs(300))
+    ///     .with_first_sent_header(first_sent.clone());
+    /// let (name, value) = contract.first_sent(SystemTime::UNIX_EPOCH).unwrap();
+    /// assert_eq!(name, first_sent);
+    /// assert_eq!(value, "Thu, 01 Jan 1970 00:00:00 GMT");
+    /// // All that it says can be asked for.
+    /// assert!(contract.first_sent_header().is_some() && contract.replay_marker().is_none());
+    /// assert_eq!(contract.unique_within(), UniqueWithin::Account);
+    /// assert_eq!(contract.in_progress(), Some(StatusCode::CONFLICT));
+    /// assert_eq!(contract.mismatch(), Some(StatusCode::UNPROCESSABLE_ENTITY));
+    /// assert!(!contract.guards_reuse());
+    /// ```
     pub const fn with_first_sent_header(mut self, header: HeaderName) -> Self {
         put(&mut self.first_sent_header, header);
         self
@@ -362,6 +382,20 @@ impl KeyContract {
     /// twice: the second one is taken for a replay, and no third send could change it. Statuses
     /// that a proxy or a limiter answers before anything has run (408, 425, 429, 502, 503, 504) are
     /// never saved results, and a repeated one says nothing.
+    ///
+    /// ```
+    /// use http::{HeaderMap, StatusCode};
+    /// use reqwest_safe_retry::policy::{KeyContract, Replays};
+    /// use std::time::Duration;
+    ///
+    /// let contract =
+    ///     KeyContract::ietf(Duration::from_secs(3600)).with_replays(Replays::Everything);
+    /// let (failed, plain) = (StatusCode::INTERNAL_SERVER_ERROR, HeaderMap::new());
+    /// let first = contract.answer_after(None, failed, &plain);
+    /// // The same failure again is most likely the saved one.
+    /// let second = contract.answer_after(Some(failed), failed, &plain);
+    /// assert_ne!(first, second);
+    /// ```
     #[must_use]
     pub fn answer_after(&self, earlier: Option<StatusCode>, status: StatusCode, headers: &HeaderMap) -> Option<KeyAnswer> {
         let is_silent_replay = self.replay_marker.is_none()

@@ -142,6 +142,19 @@ impl SendWitness {
 
     /// For a client with any other redirect policy: proves that a request with an empty body was
     /// not sent.
+    ///
+    /// ```
+    /// use reqwest_middleware::ClientBuilder;
+    /// use reqwest_safe_retry::{SafeRetry, SendWitness};
+    ///
+    /// let policy = reqwest::redirect::Policy::limited(3);
+    /// let client = ClientBuilder::new(reqwest::Client::builder().redirect(policy).build()?)
+    ///     .with(SafeRetry::new())
+    ///     .with(SendWitness::custom_redirects()) // last
+    ///     .build();
+    /// # let _ = client;
+    /// # Ok::<(), reqwest::Error>(())
+    /// ```
     #[must_use]
     pub fn custom_redirects() -> Self {
         Self { client: Client::Unseen, strays: None }

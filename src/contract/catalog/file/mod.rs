@@ -79,6 +79,19 @@ impl EndpointCatalog {
     ///
     /// # Errors
     /// As [`from_toml`](Self::from_toml).
+    ///
+    /// ```
+    /// use reqwest_safe_retry::EndpointCatalog;
+    ///
+    /// let catalog = EndpointCatalog::from_json(r#"{"endpoint": [{
+    ///     "origin": "https://shop.example", "method": "GET", "path": "/orders/{order}",
+    ///     "effect": "read", "owner": "orders", "deadline": "5s", "attempt_limit": "1s"
+    /// }]}"#)?;
+    /// let audit = catalog.audit();
+    /// assert_eq!(audit.rows()[0].attempt_limit(), Some(std::time::Duration::from_secs(1)));
+    /// assert!(audit.longest_lookup() < 10 && audit.to_json().contains("/orders/{order}"));
+    /// # Ok::<(), reqwest_safe_retry::errors::CatalogError>(())
+    /// ```
     pub fn from_json(text: &str) -> Result<Self, CatalogError> {
         let mut reader = serde_json::Deserializer::from_str(text);
         let file: JsonFile<'_> = serde_path_to_error::deserialize(&mut reader)
