@@ -11,7 +11,7 @@ use reqwest_safe_retry::{
     policy::Draw,
     testing::{Draws, Fault, FaultServer},
 };
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
 /// Asks the order itself whether it was placed.
 struct OrderPage;
@@ -31,8 +31,9 @@ impl StatusProbe for OrderPage {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // As in any service: the subscriber decides what is shown, RUST_LOG overrides it.
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn,reqwest_safe_retry=debug"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).init();
+    let shown = std::env::var("RUST_LOG").unwrap_or_else(|_| "warn,reqwest_safe_retry=debug".to_owned());
+    let lines = tracing_subscriber::fmt::layer().with_ansi(false);
+    tracing_subscriber::registry().with(lines).with(shown.parse::<Targets>()?).init();
     let scrape = PrometheusBuilder::new().install_recorder()?;
 
     let server = FaultServer::start([

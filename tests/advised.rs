@@ -12,7 +12,8 @@ use std::{
 
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
 use reqwest_safe_retry::{Advice, ReportSlot, RetryBudget, SafeRetry, testing::Scripted};
-use tracing::subscriber::DefaultGuard;
+use tracing::{Level, subscriber::DefaultGuard};
+use tracing_subscriber::{Layer as _, filter::Targets, layer::SubscriberExt as _};
 
 const URL: &str = "https://api.test/menu";
 
@@ -24,11 +25,9 @@ impl Log {
     fn start() -> (Self, DefaultGuard) {
         let log = Self::default();
         let writer = log.clone();
-        let subscriber = tracing_subscriber::fmt()
-            .with_ansi(false)
-            .with_env_filter("reqwest_safe_retry::advice=warn")
-            .with_writer(move || writer.clone())
-            .finish();
+        let advice = Targets::new().with_target("reqwest_safe_retry::advice", Level::WARN);
+        let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(move || writer.clone());
+        let subscriber = tracing_subscriber::registry().with(lines.with_filter(advice));
         (log, tracing::subscriber::set_default(subscriber))
     }
 

@@ -3,7 +3,7 @@
 //! Only the transport moves it on, so nothing has to be taken back. A verdict that comes while the
 //! message may still be on its way finds [`Stage::Waiting`], which proves nothing: what is proven
 //! is that the message was *dropped* before the transport asked for its first byte.
-//! `tests/claim_model.rs` includes this file and lets `loom` try every interleaving.
+//! `models/tests/claim.rs` includes this file and lets `loom` try every interleaving.
 
 use super::atomic::{AtomicU8, Ordering};
 

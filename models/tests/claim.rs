@@ -1,13 +1,13 @@
 //! The transport that sends one message against the verdict about it, in every interleaving.
 //!
-//! `cargo test --test claim_model`. The state machine is included here rather than built with
+//! `cargo test -p reqwest-safe-retry-models`. The state machine is included here rather than built with
 //! `--cfg loom`: under that flag tokio has no sockets, and reqwest does not compile.
 
 mod atomic {
     pub(super) use loom::sync::atomic::{AtomicU8, Ordering};
 }
 
-#[path = "../src/proof/witness/claim.rs"]
+#[path = "../../src/proof/witness/claim.rs"]
 mod claim;
 
 use std::sync::Arc;
