@@ -9,7 +9,7 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "what fails here fails the run")]
 
-use std::{convert::Infallible, fs, net::SocketAddr, sync::mpsc, thread, time::Duration};
+use std::{convert::Infallible, env, fs, net::SocketAddr, sync::mpsc, thread, time::Duration};
 
 use futures_util::future::join_all;
 use http::Extensions;
@@ -148,7 +148,24 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
+/// One contender alone, for a profiler.
+fn alone(contender: &str, protocol: Protocol) {
+    let url: Url = format!("http://{}/", serve(protocol)).parse().unwrap();
+    in_a_runtime(async {
+        let client = Client::new(contender, protocol);
+        for _ in 0..4 * ROUNDS {
+            client.run(&url).await;
+        }
+    });
+}
+
 fn main() {
+    let arguments: Vec<String> = env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [contender, "h1"] => return alone(contender, Protocol::Http1),
+        [contender, "h2"] => return alone(contender, Protocol::Http2),
+        _ => {}
+    }
     for (protocol, name) in [(Protocol::Http1, "HTTP/1"), (Protocol::Http2, "HTTP/2")] {
         let url: Url = format!("http://{}/", serve(protocol)).parse().unwrap();
         let rounds = in_a_runtime(async {

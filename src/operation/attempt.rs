@@ -70,7 +70,7 @@ pub(crate) fn send<'a>(
 ) -> impl Future<Output = Attempt> + Send + 'a {
     async move {
         let started = Instant::now();
-        let limit = Limit::of(plan.attempt_limit, deadline);
+        let limit = Limit::of(started, plan.attempt_limit, deadline);
         let promised = plan.key.as_ref().and_then(|key| key.written(outgoing.headers()));
         let strays = plan.strays.map(Strays::count);
         let terms = Terms { watch: plan.watch(), promised, redirects, looks_only: plan.is_left_alone() };
@@ -162,8 +162,8 @@ pub(crate) struct Limit {
 
 impl Limit {
     /// The shorter of an attempt's own limit, from now on, and the time left.
-    pub(crate) fn of(attempt: Option<Duration>, deadline: Deadline) -> Self {
-        let until = attempt.map_or(Deadline::NONE, Deadline::after).earlier(deadline);
+    pub(crate) fn of(now: Instant, attempt: Option<Duration>, deadline: Deadline) -> Self {
+        let until = attempt.map_or(Deadline::NONE, |limit| Deadline::from(now, limit)).earlier(deadline);
         Self { until, is: if until == deadline { TimeLimit::Deadline } else { TimeLimit::Attempt } }
     }
 }
@@ -206,8 +206,8 @@ impl Attempt {
     async fn answered(&mut self, plan: &Plan<'_>, response: Response, limit: Limit, slot: &SendSlot, earlier: Earlier) {
         let status = response.status();
         // An inner middleware may have built the answer anew, without what the server said in it.
-        let seen = slot.answer().map(|head| head.headers);
-        self.head(plan, status, [Some(response.headers()), seen.as_ref()], slot);
+        let seen = slot.answer().and_then(|head| head.headers);
+        self.head(plan, status, [Some(response.headers()), seen.as_deref()], slot);
         let most = plan.endpoint.as_ref().and_then(Endpoint::most_body);
         let read = match most {
             Some(most) => Box::pin(body::read(response, most, limit.until)).await,
@@ -215,15 +215,15 @@ impl Attempt {
         };
         match read {
             Read::Whole { response, whole } => {
-                self.means(plan, status, [Some(response.headers()), seen.as_ref()], Some(&whole), earlier, RetryPolicy::read);
+                self.means(plan, status, [Some(response.headers()), seen.as_deref()], Some(&whole), earlier, RetryPolicy::read);
                 self.held = Held::Response(response);
             }
             Read::TooLong(response) => {
-                self.means(plan, status, [Some(response.headers()), seen.as_ref()], None, earlier, RetryPolicy::read);
+                self.means(plan, status, [Some(response.headers()), seen.as_deref()], None, earlier, RetryPolicy::read);
                 self.held = Held::Response(response);
             }
             Read::Lost(lost) => {
-                self.means(plan, status, [Some(&lost.head.headers), seen.as_ref()], None, earlier, RetryPolicy::read_without_body);
+                self.means(plan, status, [Some(&lost.head.headers), seen.as_deref()], None, earlier, RetryPolicy::read_without_body);
                 self.waits_from = Instant::now();
                 (self.facts.cause, self.held) = match (lost.loss, lost.error) {
                     (Loss::Transport, Some(error)) => {
@@ -306,7 +306,7 @@ impl Attempt {
 
     /// An inner middleware made an error of this answer. It means what it would have meant.
     fn made_an_error(&mut self, plan: &Plan<'_>, head: &Head, slot: &SendSlot, earlier: Earlier) {
-        let said = [Some(&head.headers), None];
+        let said = [head.headers.as_deref(), None];
         self.head(plan, head.status, said, slot);
         if head.is_error() {
             self.means(plan, head.status, said, None, earlier, RetryPolicy::read);

@@ -32,20 +32,22 @@ pub(crate) fn carry_out<'a>(
     extensions: &'a mut Extensions,
     next: Next<'a>,
 ) -> impl Future<Output = Result<Response>> + Send + 'a {
-    let mut supply = Supply::of(request);
     async move {
+        let now = Instant::now();
         let light = match settings.lane {
-            Lane::Open => supply.template().and_then(|request| Light::settle(settings, endpoint.as_ref(), request, extensions)),
+            Lane::Open => Light::settle(settings, endpoint.as_ref(), &request, extensions, now),
             #[cfg(all(test, feature = "testing", feature = "metrics"))]
             Lane::Closed => None,
         };
-        let Some((light, first)) = light.and_then(|light| Some((light, supply.split_plain()?))) else {
-            return Box::pin(run::carry_out(settings, endpoint, &mut supply, extensions, next)).await;
+        // The clone goes out: what stays where it is is not copied.
+        let first = light.as_ref().and_then(|_| Supply::first_of(&request));
+        let (Some(light), Some(first)) = (light, first) else {
+            return Box::pin(run::carry_out(settings, endpoint, request, extensions, next)).await;
         };
-        let begun = Begun::now(&light, &supply);
-        let pending = Pending { light: &light, supply: &supply, begun: &begun, is: Progress::Sending };
-        light.account.deposit(begun.started);
-        let limit = Limit::of(light.attempt_limit, light.deadline);
+        let begun = Begun::at(now, &light, &request);
+        let pending = Pending { light: &light, request: &request, begun: &begun, is: Progress::Sending };
+        light.account.deposit(now);
+        let limit = Limit::of(now, light.attempt_limit, light.deadline);
         let mut marked = Marked::new(extensions, light.watch().into());
         let strays = settings.strays.as_ref().map(Strays::count);
         let sent = first.send(next.clone(), &mut marked.extensions);
@@ -61,7 +63,7 @@ pub(crate) fn carry_out<'a>(
                     && says_nothing(light.hints(), answer.headers()) =>
             {
                 begun.went_well();
-                if let (Some(timeout), Some(request)) = (idle_timeout(answer.headers()), supply.template()) {
+                if let Some(timeout) = idle_timeout(answer.headers()) {
                     settings.kept_alive.note(request.url(), timeout, Instant::now());
                 }
                 light.account.accepted();
@@ -72,9 +74,9 @@ pub(crate) fn carry_out<'a>(
                 })
             }
             result => {
-                let sent = Box::new(Sent { result, marked, limit, started: begun.started, strays });
+                let sent = Box::new(Sent { result, marked, limit, started: now, strays });
                 // Boxed: an operation without trouble does not carry the rest around.
-                Box::pin(run::carry_on(&light, &mut supply, &begun, sent, extensions, next)).await
+                Box::pin(run::carry_on(&light, request, &begun, sent, extensions, next)).await
             }
         }
     }
@@ -83,7 +85,7 @@ pub(crate) fn carry_out<'a>(
 /// Tells of an operation that is dropped while its send is on its way.
 struct Pending<'a> {
     light: &'a Light<'a>,
-    supply: &'a Supply,
+    request: &'a Request,
     begun: &'a Begun,
     is: Progress,
 }
@@ -101,8 +103,9 @@ impl Pending<'_> {
 
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
-        if let (Progress::Sending, Some(request)) = (&self.is, self.supply.template()) {
-            drop(self.begun.watched(&self.light.settings.telemetry, self.light.facts(request)));
+        match self.is {
+            Progress::Sending => drop(self.begun.watched(&self.light.settings.telemetry, self.light.facts(self.request))),
+            Progress::Back => {}
         }
     }
 }

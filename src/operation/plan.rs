@@ -103,7 +103,7 @@ impl<'a> Plan<'a> {
             policy: Policy::of(settings, stated, extensions),
             effect: if key_is_news { effect.without_key() } else { effect },
             is_write: stated.map_or(alone.is_write(), |endpoint| endpoint.is_write(request.method())),
-            deadline: deadline(settings, stated, extensions).earlier(Deadline::of_scope()),
+            deadline: deadline(settings, stated, extensions, Instant::now()).earlier(Deadline::of_scope()),
             deadline_covers: stated.map_or(DeadlineCovers::Body, Endpoint::deadline_covers),
             attempt_limit: attempt_limit(settings, stated),
             advice: advice_on_limits(settings, stated, effect).filter(|_| extensions.get::<Deadline>().is_none()),
@@ -260,7 +260,13 @@ pub(crate) struct Light<'a> {
 
 impl<'a> Light<'a> {
     /// `None` where more has to be settled first.
-    pub(crate) fn settle(settings: &'a Settings, stated: Option<&Endpoint>, request: &Request, extensions: &Extensions) -> Option<Self> {
+    pub(crate) fn settle(
+        settings: &'a Settings,
+        stated: Option<&Endpoint>,
+        request: &Request,
+        extensions: &Extensions,
+        now: Instant,
+    ) -> Option<Self> {
         let asks_for_more = settings.cooldown.is_some() || settings.attempt_headers.is_some() || settings.telemetry.has_observers();
         if asks_for_more
             || stated.is_some_and(|endpoint| !endpoint.reads_as_any())
@@ -277,9 +283,9 @@ impl<'a> Light<'a> {
         if key_of_hand || !may_resend || advice_on_limits(settings, stated, effect).is_some() {
             return None;
         }
-        let deadline = deadline(settings, stated, extensions).earlier(Deadline::of_scope());
+        let deadline = deadline(settings, stated, extensions, now).earlier(Deadline::of_scope());
         let is_stream = request.body().is_some_and(|body| body.as_bytes().is_none());
-        if deadline.time_left().is_zero() || settings.budget.is_one_of_many() || is_stream {
+        if deadline.has_passed(now) || settings.budget.is_one_of_many() || is_stream {
             return None;
         }
         let (endpoint, attempt_limit) = (stated.cloned(), attempt_limit(settings, stated));
@@ -368,8 +374,9 @@ fn hints(settings: &Settings, endpoint: Option<&Endpoint>) -> HintSources {
 }
 
 /// The deadline of a request, before any scope caps it.
-fn deadline(settings: &Settings, endpoint: Option<&Endpoint>, extensions: &Extensions) -> Deadline {
-    extensions.get().copied().unwrap_or_else(|| limit(settings, endpoint).map_or(Deadline::NONE, Deadline::after))
+fn deadline(settings: &Settings, endpoint: Option<&Endpoint>, extensions: &Extensions, now: Instant) -> Deadline {
+    let stated = || limit(settings, endpoint).map_or(Deadline::NONE, |limit| Deadline::from(now, limit));
+    extensions.get().copied().unwrap_or_else(stated)
 }
 
 fn limit(settings: &Settings, endpoint: Option<&Endpoint>) -> Option<Duration> {

@@ -10,7 +10,7 @@ const FIELDS: [HeaderName; 3] = [
 
 /// Whether a server may take the request for one of another method. A GET that says so is no read.
 pub(crate) fn is_there(headers: &HeaderMap) -> bool {
-    FIELDS.iter().any(|field| headers.contains_key(field))
+    !headers.is_empty() && FIELDS.iter().any(|field| headers.contains_key(field))
 }
 
 /// Whether this field overrides the method.

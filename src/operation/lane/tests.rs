@@ -332,7 +332,7 @@ async fn what_has_nothing_else_to_settle_goes_by_the_lane_and_nothing_else_does(
         // A deadline of the case has aged with the budget.
         let aged = extensions.get::<Deadline>().is_some();
         let endpoint = Plan::endpoint(&settings, &request, &extensions);
-        let light = Light::settle(&settings, endpoint.as_ref(), &request, &extensions);
+        let light = Light::settle(&settings, endpoint.as_ref(), &request, &extensions, Instant::now());
         assert_eq!(light.is_some(), !elsewhere.contains(&name) && !aged, "{name}");
     }
 }

@@ -52,17 +52,18 @@ use results::misused;
 pub(crate) fn carry_out<'a>(
     settings: &'a Settings,
     endpoint: Option<Endpoint>,
-    supply: &'a mut Supply,
+    request: Request,
     extensions: &'a mut Extensions,
     next: Next<'a>,
 ) -> impl Future<Output = Result<Response>> + Send + 'a {
+    let mut supply = Supply::of(request);
     async move {
         let Some(request) = supply.template_mut() else { return Err(spent()) };
         let plan = match Plan::settle(settings, endpoint, request, extensions) {
             Ok(plan) => plan,
             Err(misuse) => return Err(misused(misuse, request, extensions, &settings.telemetry)),
         };
-        let mut run = Run::new(&plan, &settings.telemetry, supply, extensions, next);
+        let mut run = Run::new(&plan, &settings.telemetry, &mut supply, extensions, next);
         run.watched_start().await
     }
 }
@@ -90,16 +91,17 @@ pub(crate) fn hands_off<'a>(
 #[expect(clippy::manual_async_fn, reason = "what an `async fn` is given it keeps twice")]
 pub(crate) fn carry_on<'a>(
     light: &'a Light<'a>,
-    supply: &'a mut Supply,
+    request: Request,
     begun: &'a Begun,
     first: Box<Sent>,
     extensions: &'a mut Extensions,
     next: Next<'a>,
 ) -> impl Future<Output = Result<Response>> + Send + 'a {
+    let mut supply = Supply::sent_once(request);
     async move {
         let Some(request) = supply.template() else { return Err(spent()) };
         let plan = Plan::after_the_first(light, request, extensions);
-        let mut run = Run::sent_once(&plan, &light.settings.telemetry, supply, begun, extensions, next);
+        let mut run = Run::sent_once(&plan, &light.settings.telemetry, &mut supply, begun, extensions, next);
         let mut attempt = Box::pin(first.means(&plan, Earlier::NONE)).await;
         run.came_back(&attempt);
         run.go_on(&mut attempt).await
