@@ -29,7 +29,7 @@ use reqwest_safe_retry::{
 use tracing_subscriber::filter::LevelFilter;
 
 /// The share of each is that of `clone`, and `clone-post` is the floor of a POST.
-const HAPPY: [&str; 14] = [
+const HAPPY: [&str; 15] = [
     "nothing",
     "next",
     "clone",
@@ -40,6 +40,7 @@ const HAPPY: [&str; 14] = [
     "safe-witness",
     "safe-keyed-post",
     "safe-deadline",
+    "safe-deadline-body",
     "safe-5-rows",
     "safe-100-rows",
     "safe-1000-rows",
@@ -56,7 +57,7 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/instructions.txt");
 
 /// Answers without a network.
-struct Answer(StatusCode);
+struct Answer(StatusCode, &'static str);
 
 static ANSWERED: AtomicU64 = AtomicU64::new(0);
 
@@ -64,7 +65,7 @@ static ANSWERED: AtomicU64 = AtomicU64::new(0);
 impl Middleware for Answer {
     async fn handle(&self, _: Request, _: &mut Extensions, _: Next<'_>) -> reqwest_middleware::Result<Response> {
         ANSWERED.fetch_add(1, Ordering::Relaxed);
-        let mut response = http::Response::new("");
+        let mut response = http::Response::new(self.1);
         *response.status_mut() = self.0;
         Ok(Response::from(response))
     }
@@ -122,7 +123,7 @@ fn client(scenario: &str, answer: StatusCode) -> ClientWithMiddleware {
             builder.with(RetryTransientMiddleware::new_with_policy(policy))
         }
         "safe" | "safe-info" | "safe-keyed-post" => builder.with(safe()),
-        "safe-deadline" => builder.with(safe().with_deadline(HOUR)),
+        "safe-deadline" | "safe-deadline-body" => builder.with(safe().with_deadline(HOUR)),
         "safe-witness" => builder.with(safe()).with(SendWitness::default_redirects()),
         "safe-5-rows" => builder.with(safe().with_catalog(catalog(5))),
         "safe-100-rows" => builder.with(safe().with_catalog(catalog(100))),
@@ -130,7 +131,7 @@ fn client(scenario: &str, answer: StatusCode) -> ClientWithMiddleware {
         "safe-cooldown" => builder.with(safe().with_shared_cooldown(Cooldown::new())),
         other => panic!("no scenario {other}"),
     };
-    builder.with(Answer(answer)).build()
+    builder.with(Answer(answer, if scenario.ends_with("-body") { "ok" } else { "" })).build()
 }
 
 /// Rows of which the last one matches.

@@ -19,6 +19,7 @@ use crate::{
     operation::settings::{Lane, Settings},
     operation::supply::Supply,
     proof::witness::{Marked, Strays},
+    request::deadline::Deadline,
     response::body,
     response::keep_alive::idle_timeout,
 };
@@ -39,39 +40,43 @@ pub(crate) fn carry_out<'a>(
             #[cfg(all(test, feature = "testing", feature = "metrics"))]
             Lane::Closed => None,
         };
+        let Some(light) = light else {
+            return Box::pin(run::carry_out(settings, endpoint, request, extensions, next)).await;
+        };
+        let mut marked = Marked::new(extensions, light.watch().into());
         // The clone goes out: what stays where it is is not copied.
-        let first = light.as_ref().and_then(|_| Supply::first_of(&request));
-        let (Some(light), Some(first)) = (light, first) else {
+        let Some(sent) = Supply::first_of(&request).map(|first| first.send(next.clone(), &mut marked.extensions)) else {
             return Box::pin(run::carry_out(settings, endpoint, request, extensions, next)).await;
         };
         let begun = Begun::at(now, &light, &request);
         let pending = Pending { light: &light, request: &request, begun: &begun, is: Progress::Sending };
         light.account.deposit(now);
         let limit = Limit::of(now, light.attempt_limit, light.deadline);
-        let mut marked = Marked::new(extensions, light.watch().into());
         let strays = settings.strays.as_ref().map(Strays::count);
-        let sent = first.send(next.clone(), &mut marked.extensions);
         let result = match limit.until.instant() {
             Some(instant) => timeout_at(instant, sent).await.map_err(|_| limit.is),
             None => Ok(sent.await),
         };
         pending.came_back();
+        let answer = result.as_ref().ok().and_then(|answer| answer.as_ref().ok());
+        let went_well = answer.is_some_and(|answer| {
+            marked.slot.is_quiet() && light.is_final(answer.status(), extensions) && says_nothing(light.hints(), answer.headers())
+        });
+        if let (true, Some(answer)) = (went_well, answer) {
+            begun.went_well();
+            if let Some(timeout) = idle_timeout(answer.headers()) {
+                settings.kept_alive.note(request.url(), timeout, Instant::now());
+            }
+            light.account.accepted();
+        }
         match result {
-            Ok(Ok(answer))
-                if marked.slot.is_quiet()
-                    && light.is_final(answer.status(), extensions)
-                    && says_nothing(light.hints(), answer.headers()) =>
-            {
-                begun.went_well();
-                if let Some(timeout) = idle_timeout(answer.headers()) {
-                    settings.kept_alive.note(request.url(), timeout, Instant::now());
-                }
-                light.account.accepted();
+            Ok(answer) if went_well => {
                 *extensions = marked.left_behind();
-                Ok(match light.endpoint.as_ref().map_or(DeadlineCovers::Body, Endpoint::deadline_covers) {
-                    DeadlineCovers::Body => body::bounded(answer, light.deadline),
-                    DeadlineCovers::Head => answer,
-                })
+                let covers = light.endpoint.as_ref().map_or(DeadlineCovers::Body, Endpoint::deadline_covers);
+                if covers == DeadlineCovers::Head || light.deadline == Deadline::NONE {
+                    return answer;
+                }
+                answer.map(|answer| body::bounded(answer, light.deadline))
             }
             result => {
                 let sent = Box::new(Sent { result, marked, limit, started: now, strays });
