@@ -10,10 +10,12 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "what fails here fails the run")]
 
+mod counting;
+
 use std::{
     collections::BTreeMap,
     env, fs,
-    process::{Command, ExitCode},
+    process::ExitCode,
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
@@ -212,37 +214,18 @@ fn waiting(scenario: &str, size: &str, count: u64) -> ! {
     })
 }
 
-/// What valgrind prints about one such run.
-fn valgrind(tool: &[&str], program: &[&str], count: u64) -> String {
-    let output = Command::new("valgrind")
-        .args(tool)
-        .arg(env::current_exe().unwrap())
-        .args(program)
-        .arg(count.to_string())
-        .output()
-        .expect("this benchmark needs valgrind");
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// A number after these words.
-fn number_after(report: &str, words: &str) -> u64 {
-    let rest = report.lines().find_map(|line| line.split(words).nth(1)).unwrap_or_else(|| panic!("no {words:?} in {report}"));
-    let digits: String = rest.trim_start().chars().take_while(|c| c.is_ascii_digit() || *c == ',').filter(char::is_ascii_digit).collect();
-    digits.parse().unwrap()
-}
-
 fn instructions(scenario: &str, size: &str) -> u64 {
     let tool = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
-    let count = |count| number_after(&valgrind(&tool, &["run", scenario, size], count), "Collected :");
+    let count = |count| counting::number_after(&counting::valgrind(&tool, &["run", scenario, size], count), "Collected :");
     (count(MANY) - count(FEW)) / (MANY - FEW)
 }
 
 /// Blocks and bytes that each operation allocates.
 fn allocations(verb: &str, scenario: &str, size: &str) -> (f64, f64) {
     let heap = |count| {
-        let report = valgrind(&["--tool=dhat", "--dhat-out-file=/dev/null"], &[verb, scenario, size], count);
+        let report = counting::valgrind(&["--tool=dhat", "--dhat-out-file=/dev/null"], &[verb, scenario, size], count);
         let total = report.lines().find(|line| line.contains("Total:")).expect("a total").to_owned();
-        [number_after(&total, " in "), number_after(&total, "Total:")]
+        [counting::number_after(&total, " in "), counting::number_after(&total, "Total:")]
     };
     let ([few_blocks, few_bytes], [many_blocks, many_bytes]) = (heap(FEW), heap(MANY));
     let each = |few: u64, many: u64| (many - few) as f64 / (MANY - FEW) as f64;
@@ -252,8 +235,8 @@ fn allocations(verb: &str, scenario: &str, size: &str) -> (f64, f64) {
 /// Bytes that each waiting operation holds, its task included.
 fn held(scenario: &str) -> u64 {
     let heap = |count| {
-        let report = valgrind(&["--tool=dhat", "--dhat-out-file=/dev/null"], &["wait", scenario, SIZES[0]], count);
-        number_after(&report, "At t-end:")
+        let report = counting::valgrind(&["--tool=dhat", "--dhat-out-file=/dev/null"], &["wait", scenario, SIZES[0]], count);
+        counting::number_after(&report, "At t-end:")
     };
     (heap(MANY) - heap(FEW)) / (MANY - FEW)
 }
