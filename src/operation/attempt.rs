@@ -21,6 +21,7 @@ use crate::{
     proof::cause::{Cause, TimeLimit},
     proof::errors,
     proof::witness::{Head, KeyKept, Marked, Redirects, SendSlot, Strays, Terms},
+    request::call::Call,
     request::deadline::Deadline,
     request::replay::ReplayError,
     response::body::{self, Loss, Read, Whole},
@@ -74,7 +75,7 @@ pub(crate) fn send<'a>(
         let promised = plan.key.as_ref().and_then(|key| key.written(outgoing.headers()));
         let strays = plan.strays.map(Strays::count);
         let terms = Terms { watch: plan.watch(), promised, redirects, looks_only: plan.is_left_alone() };
-        let mut marked = Marked::new(extensions, terms);
+        let mut marked = Marked::new::<Call>(extensions, terms);
         let sent = outgoing.send(next, &mut marked.extensions);
         let result = match limit.until.instant() {
             Some(instant) => timeout_at(instant, sent).await.map_err(|_| limit.is),

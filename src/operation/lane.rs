@@ -19,6 +19,7 @@ use crate::{
     operation::settings::{Lane, Settings},
     operation::supply::Supply,
     proof::witness::{Marked, Strays},
+    request::call::Call,
     request::deadline::Deadline,
     response::body,
     response::keep_alive::idle_timeout,
@@ -43,7 +44,7 @@ pub(crate) fn carry_out<'a>(
         let Some(light) = light else {
             return Box::pin(run::carry_out(settings, endpoint, request, extensions, next)).await;
         };
-        let mut marked = Marked::new(extensions, light.watch().into());
+        let mut marked = Marked::new::<Call>(extensions, light.watch().into());
         // The clone goes out: what stays where it is is not copied.
         let Some(sent) = Supply::first_of(&request).map(|first| first.send(next.clone(), &mut marked.extensions)) else {
             return Box::pin(run::carry_out(settings, endpoint, request, extensions, next)).await;
@@ -71,7 +72,7 @@ pub(crate) fn carry_out<'a>(
         }
         match result {
             Ok(answer) if went_well => {
-                *extensions = marked.left_behind();
+                marked.leave_in::<Call>(extensions);
                 let covers = light.endpoint.as_ref().map_or(DeadlineCovers::Body, Endpoint::deadline_covers);
                 if covers == DeadlineCovers::Head || light.deadline == Deadline::NONE {
                     return answer;

@@ -249,9 +249,9 @@ impl Middleware for SendWitness {
                 Err(Error::Middleware(_)) => Sent::Failed(Evidence::Unknown, Cause::Middleware),
             };
             slot.close(place, sent);
-            match (result, claim) {
-                (Ok(response), Some(claim)) => Ok(upload::ends_with(response, claim)),
-                (result, _) => result,
+            match claim {
+                Some(claim) => result.map(|response| upload::ends_with(response, claim)),
+                None => result,
             }
         })
     }

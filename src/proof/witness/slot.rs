@@ -2,6 +2,7 @@
 
 use std::{
     cell::RefCell,
+    marker,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -40,7 +41,7 @@ impl State {
     fn forget(&mut self) {
         self.terms = Watch::Errors.into();
         self.sends.clear();
-        self.sends.shrink_to(MOST_SPARE);
+        self.sends.shrink_to(MOST_SENDS);
     }
 }
 
@@ -128,19 +129,52 @@ pub(crate) struct Marked {
     pub(crate) slot: SendSlot,
 }
 
-/// How many maps a thread keeps.
-const MOST_SPARE: usize = 16;
+/// How many maps a thread keeps, at half a KiB each: for as many attempts that end before others
+/// begin.
+const MOST_SPARE: usize = 64;
+
+/// For how many sends one of them has room.
+const MOST_SENDS: usize = 16;
 
 thread_local! {
     /// Maps that hold nothing but a slot, which nobody else has: making them anew for each attempt
     /// costs more than the attempt's clone of its request.
-    static SPARE: RefCell<Vec<Marked>> = const { RefCell::new(Vec::new()) };
+    static SPARE: RefCell<Spare> = const { RefCell::new(Spare { bare: Vec::new(), of_calls: Vec::new() }) };
+}
+
+struct Spare {
+    bare: Vec<Marked>,
+    /// With one more value that each operation of a client has.
+    of_calls: Vec<Marked>,
+}
+
+impl Spare {
+    fn work<R>(work: impl FnOnce(&mut Self) -> Option<R>) -> Option<R> {
+        // There may be no thread-local any more.
+        SPARE.try_with(|spare| work(&mut *spare.try_borrow_mut().ok()?)).ok().flatten()
+    }
+
+    /// Where there is no room it is dropped.
+    fn keep(kept: &mut Vec<Marked>, marked: Marked) {
+        if kept.len() < MOST_SPARE {
+            kept.push(marked);
+        }
+    }
 }
 
 impl Marked {
-    /// A clone of the operation's extensions with a slot of these terms.
-    pub(crate) fn new(operation: &Extensions, terms: Terms) -> Self {
-        let spare = if operation.is_empty() { SPARE.try_with(|spare| spare.try_borrow_mut().ok()?.pop()).ok().flatten() } else { None };
+    /// A clone of the operation's extensions with a slot of these terms. Where they hold nothing
+    /// but a `C`, a spare map is good for it too.
+    pub(crate) fn new<C: Clone + marker::Send + Sync + 'static>(operation: &Extensions, terms: Terms) -> Self {
+        let spare = if operation.is_empty() {
+            Spare::work(|spare| spare.bare.pop())
+        } else {
+            operation.get::<C>().filter(|_| operation.len() == 1).and_then(|call| {
+                let mut marked = Spare::work(|spare| spare.of_calls.pop())?;
+                *marked.extensions.get_mut::<C>()? = call.clone();
+                Some(marked)
+            })
+        };
         match spare {
             Some(marked) => {
                 marked.slot.state().terms = terms;
@@ -158,21 +192,31 @@ impl Marked {
 
     /// What the inner middlewares left in the extensions.
     pub(crate) fn left_behind(self) -> Extensions {
-        if self.extensions.len() == 1 && self.slot.is_all_that_is_left(&self.extensions) {
-            self.slot.state().forget();
-            // Where there is no room, or no thread-local any more, it is dropped.
-            let _ = SPARE.try_with(|spare| {
-                if let Ok(mut spare) = spare.try_borrow_mut() {
-                    if spare.len() < MOST_SPARE {
-                        spare.push(self);
-                    }
-                }
-            });
-            return Extensions::new();
-        }
-        let mut extensions = self.extensions;
-        extensions.remove::<SendSlot>();
+        let mut extensions = Extensions::new();
+        self.leave_in::<()>(&mut extensions);
         extensions
+    }
+
+    /// The same, in place of the operation's own.
+    pub(crate) fn leave_in<C: Clone + Default + PartialEq + marker::Send + Sync + 'static>(mut self, operation: &mut Extensions) {
+        let left = self.extensions.len();
+        if left <= 2 && self.slot.is_all_that_is_left(&self.extensions) {
+            if left == 1 {
+                self.slot.state().forget();
+                Spare::work(|spare| Some(Spare::keep(&mut spare.bare, self)));
+                *operation = Extensions::new();
+                return;
+            }
+            let same = self.extensions.get_mut::<C>().filter(|call| operation.len() == 1 && operation.get::<C>() == Some(&**call));
+            if let Some(call) = same {
+                *call = C::default();
+                self.slot.state().forget();
+                Spare::work(|spare| Some(Spare::keep(&mut spare.of_calls, self)));
+                return;
+            }
+        }
+        self.extensions.remove::<SendSlot>();
+        *operation = self.extensions;
     }
 }
 
