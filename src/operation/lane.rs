@@ -1,7 +1,7 @@
 //! The way of an operation that goes well at once: a clone, a deposit, a send.
 //!
-//! Most requests have nothing to settle but their deadline and who pays, and get an answer that no
-//! resend could improve. They need neither plan nor loop, so nothing of the two is made for them.
+//! Most requests have nothing to settle but their deadline, their key and who pays, and get an
+//! answer that no resend could improve. They need neither plan nor loop, so nothing of the two is made for them.
 //! Whatever comes back otherwise is handed to the loop as its first attempt, with everything that
 //! was settled; what has more to settle never comes here ([`Light`] says what that is).
 
@@ -26,25 +26,27 @@ use crate::{
 };
 
 /// Carries one operation out, to its end.
-// No `async fn`: what such a one is given it keeps twice.
+#[expect(clippy::manual_async_fn, reason = "what an `async fn` is given it keeps twice")]
 pub(crate) fn carry_out<'a>(
     settings: &'a Settings,
     endpoint: Option<Endpoint>,
-    request: Request,
+    mut request: Request,
     extensions: &'a mut Extensions,
     next: Next<'a>,
 ) -> impl Future<Output = Result<Response>> + Send + 'a {
     async move {
         let now = Instant::now();
         let light = match settings.lane {
-            Lane::Open => Light::settle(settings, endpoint.as_ref(), &request, extensions, now),
+            Lane::Open => Light::settle(settings, endpoint.as_ref(), &mut request, extensions, now),
             #[cfg(all(test, feature = "testing", feature = "metrics"))]
             Lane::Closed => None,
         };
-        let Some(light) = light else {
-            return Box::pin(run::carry_out(settings, endpoint, request, extensions, next)).await;
+        let light = match light {
+            Some(Ok(light)) => light,
+            Some(Err(misuse)) => return Err(run::misused(misuse, &request, extensions, &settings.telemetry)),
+            None => return Box::pin(run::carry_out(settings, endpoint, request, extensions, next)).await,
         };
-        let mut marked = Marked::new::<Call>(extensions, light.watch().into());
+        let mut marked = Marked::new::<Call>(extensions, light.terms(&request));
         // The clone goes out: what stays where it is is not copied.
         let Some(sent) = Supply::first_of(&request).map(|first| first.send(next.clone(), &mut marked.extensions)) else {
             return Box::pin(run::carry_out(settings, endpoint, request, extensions, next)).await;
@@ -61,7 +63,9 @@ pub(crate) fn carry_out<'a>(
         pending.came_back();
         let answer = result.as_ref().ok().and_then(|answer| answer.as_ref().ok());
         let went_well = answer.is_some_and(|answer| {
-            marked.slot.is_quiet() && light.is_final(answer.status(), extensions) && says_nothing(light.hints(), answer.headers())
+            marked.slot.is_quiet()
+                && light.is_final(answer.status(), answer.headers(), extensions)
+                && says_nothing(light.hints(), answer.headers())
         });
         if let (true, Some(answer)) = (went_well, answer) {
             begun.went_well();

@@ -6,9 +6,9 @@
 //! * **Policy and limits**: extension of the request > endpoint > client.
 //! * **Deadline**: as above, and then the scope caps whichever won.
 
-use std::{ops::Deref, time::Duration};
+use std::{ops::Deref, sync::Arc, time::Duration};
 
-use http::{Extensions, Method, StatusCode};
+use http::{Extensions, HeaderMap, Method, StatusCode};
 use reqwest::{Request, Url};
 use tokio::time::Instant;
 
@@ -23,7 +23,7 @@ use crate::{
     outcome::error::Misuse,
     outcome::report::ReportSlot,
     policy::{Draw, Effect, IdempotencyKey, RetryPolicy, Signal, defaults},
-    proof::witness::{Strays, Watch},
+    proof::witness::{Strays, Terms, Watch},
     request::attempt_headers::AttemptHeaders,
     request::call::Call,
     request::correlation::CorrelationId,
@@ -50,7 +50,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) attempt_limit: Option<Duration>,
     /// Present on marked requests.
     pub(crate) endpoint: Option<Endpoint>,
-    pub(crate) key: Option<OperationKey>,
+    pub(crate) key: Option<Arc<OperationKey>>,
     /// Present where the contract guards its keys.
     pub(crate) guarded: Option<GuardedKey<'a>>,
     /// Whether an earlier process may have sent the operation.
@@ -96,7 +96,7 @@ impl<'a> Plan<'a> {
         let alone = effect_alone(request);
         let effect = stated.map_or(alone, Endpoint::effect);
         // A key that is made now is not the one that it was sent under before.
-        let key_is_news = sent_before.is_some() && key.as_ref().is_some_and(OperationKey::was_made);
+        let key_is_news = sent_before.is_some() && key.as_deref().is_some_and(OperationKey::was_made);
         Ok(Self {
             method: request.method().clone(),
             url: request.url().clone(),
@@ -115,8 +115,8 @@ impl<'a> Plan<'a> {
             kept_alive: &settings.kept_alive,
             chance: &settings.chance,
             strays: settings.strays.as_ref(),
-            was_sent_before: sent_before.is_some() || key.as_ref().is_some_and(OperationKey::was_used_before),
-            guarded: guarded(settings, stated, key.as_ref(), request),
+            was_sent_before: sent_before.is_some() || key.as_deref().is_some_and(OperationKey::was_used_before),
+            guarded: guarded(settings, stated, key.as_deref(), request),
             correlation,
             key,
             endpoint,
@@ -151,7 +151,7 @@ impl<'a> Plan<'a> {
             chance: &settings.chance,
             strays: settings.strays.as_ref(),
             correlation: correlation(request, extensions),
-            key: OperationKey::settle(request, None, extensions.get(), None)?,
+            key: OperationKey::settle(request, None, extensions.get(), None)?.map(Arc::new),
             guarded: None,
             was_sent_before: false,
             endpoint: None,
@@ -182,7 +182,7 @@ impl<'a> Plan<'a> {
             strays: settings.strays.as_ref(),
             was_sent_before: false,
             correlation: None,
-            key: None,
+            key: light.key.clone(),
             guarded: None,
             endpoint: light.endpoint.clone(),
         }
@@ -225,7 +225,7 @@ impl<'a> Plan<'a> {
             url: &self.url,
             endpoint: self.endpoint.as_ref().and_then(Endpoint::name),
             correlation: self.correlation.as_deref(),
-            key: self.key.as_ref().map(OperationKey::key),
+            key: self.key.as_deref().map(OperationKey::key),
             account: self.account,
             deadline: self.deadline,
             is_write: self.is_write,
@@ -255,18 +255,24 @@ pub(crate) struct Light<'a> {
     pub(crate) is_write: bool,
     pub(crate) deadline: Deadline,
     pub(crate) attempt_limit: Option<Duration>,
+    /// Of a keyed write; it was never sent before.
+    pub(crate) key: Option<Arc<OperationKey>>,
     pub(crate) account: BudgetAccount<'a>,
 }
 
 impl<'a> Light<'a> {
-    /// `None` where more has to be settled first.
+    /// `None` where more has to be settled first, of a request that is as it was. The key of any
+    /// other is written into its headers.
+    ///
+    /// # Errors
+    /// As [`Plan::settle`].
     pub(crate) fn settle(
         settings: &'a Settings,
         stated: Option<&Endpoint>,
-        request: &Request,
+        request: &mut Request,
         extensions: &Extensions,
         now: Instant,
-    ) -> Option<Self> {
+    ) -> Option<Result<Self, Misuse>> {
         let asks_for_more = settings.cooldown.is_some() || settings.attempt_headers.is_some() || settings.telemetry.has_observers();
         if asks_for_more
             || stated.is_some_and(|endpoint| !endpoint.reads_as_any())
@@ -288,20 +294,31 @@ impl<'a> Light<'a> {
         if deadline.has_passed(now) || settings.budget.is_one_of_many() || is_stream {
             return None;
         }
+        let key = match stated.and_then(Endpoint::contract) {
+            Some(_) if Call::key_of(extensions, request).is_some() => return None,
+            Some(_) => match key(stated, request, extensions, None) {
+                Ok(key) => key,
+                Err(misuse) => return Some(Err(misuse)),
+            },
+            None => None,
+        };
         let (endpoint, attempt_limit) = (stated.cloned(), attempt_limit(settings, stated));
-        Some(Self { settings, endpoint, effect, is_write, deadline, attempt_limit, account: settings.budget.account(request) })
+        // After the key: the caller's function may look at it.
+        let account = settings.budget.account(request);
+        Some(Ok(Self { settings, endpoint, effect, is_write, deadline, attempt_limit, key, account }))
     }
 
-    /// The attempt's terms, as [`Plan::watch`] has them.
-    pub(crate) fn watch(&self) -> Watch {
-        watch(self.is_write)
+    /// The terms of the first attempt: nothing was sent before it, so it may be redirected anywhere.
+    pub(crate) fn terms(&self, request: &Request) -> Terms {
+        let promised = self.key.as_deref().and_then(|key| key.written(request.headers()));
+        Terms { promised, ..watch(self.is_write).into() }
     }
 
-    /// Whether an answer with this status is the operation's result, unless something else says
-    /// more than the status.
-    pub(crate) fn is_final(&self, status: StatusCode, extensions: &Extensions) -> bool {
+    /// Whether an answer is the operation's result, unless its hints say more.
+    pub(crate) fn is_final(&self, status: StatusCode, headers: &HeaderMap, extensions: &Extensions) -> bool {
         let policy = policy(self.settings, self.endpoint.as_ref(), extensions);
-        !status.is_client_error() && !status.is_server_error() && policy.settles(Signal::Answered(status))
+        let of_the_key = || self.endpoint.as_ref().and_then(Endpoint::contract)?.answer(status, headers);
+        !status.is_client_error() && !status.is_server_error() && policy.settles(Signal::Answered(status)) && of_the_key().is_none()
     }
 
     pub(crate) fn hints(&self) -> HintSources {
@@ -315,7 +332,7 @@ impl<'a> Light<'a> {
             url: request.url(),
             endpoint: self.endpoint.as_ref().and_then(Endpoint::name),
             correlation: None,
-            key: None,
+            key: self.key.as_deref().map(OperationKey::key),
             account: Some(self.account),
             deadline: self.deadline,
             is_write: self.is_write,
@@ -407,7 +424,7 @@ fn key(
     request: &mut Request,
     extensions: &Extensions,
     sent_before: Option<SentBefore>,
-) -> Result<Option<OperationKey>, Misuse> {
+) -> Result<Option<Arc<OperationKey>>, Misuse> {
     let contract = endpoint.and_then(Endpoint::contract);
     let of_the_call = contract.and_then(|_| Call::key_of(extensions, request));
     let key = OperationKey::settle(request, contract, extensions.get().or(of_the_call.as_ref()), sent_before)?;
@@ -422,7 +439,7 @@ fn key(
             Call::keep(extensions, request, key.once_used());
         }
     }
-    Ok(key)
+    Ok(key.map(Arc::new))
 }
 
 /// The key as the guard knows it, where the contract has one.

@@ -45,10 +45,10 @@ use crate::{
 use giving_up::Progress;
 use preparing::Unsent;
 use probing::Probed;
-use results::misused;
+pub(crate) use results::misused;
 
 /// Carries one operation out, to its end.
-#[expect(clippy::manual_async_fn, reason = "what an `async fn` is given it keeps twice")]
+// No `async fn`: what such a one is given it keeps twice.
 pub(crate) fn carry_out<'a>(
     settings: &'a Settings,
     endpoint: Option<Endpoint>,
@@ -88,7 +88,7 @@ pub(crate) fn hands_off<'a>(
 }
 
 /// Carries on with an operation whose first send came back from the lane.
-#[expect(clippy::manual_async_fn, reason = "what an `async fn` is given it keeps twice")]
+// No `async fn`: what such a one is given it keeps twice.
 pub(crate) fn carry_on<'a>(
     light: &'a Light<'a>,
     request: Request,
@@ -281,7 +281,7 @@ impl<'a> Run<'a> {
             account.deposit(self.started);
         }
         if let Some(wanted) = self.plan.headers {
-            let key_headers = self.plan.key.as_ref().map_or(&[][..], OperationKey::headers);
+            let key_headers = self.plan.key.as_deref().map_or(&[][..], OperationKey::headers);
             let time = self.plan.attempt_limit.unwrap_or(Duration::MAX).min(self.sending_until.time_left());
             wanted.write(outgoing.headers_mut(), key_headers, self.sends, time, &mut self.told_time_left);
         }

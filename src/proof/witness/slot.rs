@@ -149,9 +149,9 @@ struct Spare {
 }
 
 impl Spare {
-    fn work<R>(work: impl FnOnce(&mut Self) -> Option<R>) -> Option<R> {
+    fn work<R>(work: impl FnOnce(&mut Self) -> R) -> Option<R> {
         // There may be no thread-local any more.
-        SPARE.try_with(|spare| work(&mut *spare.try_borrow_mut().ok()?)).ok().flatten()
+        SPARE.try_with(|spare| Some(work(&mut *spare.try_borrow_mut().ok()?))).ok().flatten()
     }
 
     /// Where there is no room it is dropped.
@@ -167,10 +167,10 @@ impl Marked {
     /// but a `C`, a spare map is good for it too.
     pub(crate) fn new<C: Clone + marker::Send + Sync + 'static>(operation: &Extensions, terms: Terms) -> Self {
         let spare = if operation.is_empty() {
-            Spare::work(|spare| spare.bare.pop())
+            Spare::work(|spare| spare.bare.pop()).flatten()
         } else {
             operation.get::<C>().filter(|_| operation.len() == 1).and_then(|call| {
-                let mut marked = Spare::work(|spare| spare.of_calls.pop())?;
+                let mut marked = Spare::work(|spare| spare.of_calls.pop())??;
                 *marked.extensions.get_mut::<C>()? = call.clone();
                 Some(marked)
             })
@@ -203,7 +203,7 @@ impl Marked {
         if left <= 2 && self.slot.is_all_that_is_left(&self.extensions) {
             if left == 1 {
                 self.slot.state().forget();
-                Spare::work(|spare| Some(Spare::keep(&mut spare.bare, self)));
+                Spare::work(|spare| Spare::keep(&mut spare.bare, self));
                 *operation = Extensions::new();
                 return;
             }
@@ -211,7 +211,7 @@ impl Marked {
             if let Some(call) = same {
                 *call = C::default();
                 self.slot.state().forget();
-                Spare::work(|spare| Some(Spare::keep(&mut spare.of_calls, self)));
+                Spare::work(|spare| Spare::keep(&mut spare.of_calls, self));
                 return;
             }
         }
