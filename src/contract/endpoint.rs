@@ -340,6 +340,7 @@ impl Endpoint {
         self
     }
 
+    #[inline]
     pub(crate) fn effect(&self) -> Effect {
         let is_probed = self.0.probe.is_some();
         match &self.0.kind {
@@ -357,6 +358,7 @@ impl Endpoint {
 
     /// Whether the operation changes anything. [`never_resend`](Self::never_resend) says nothing
     /// about that, so the method does.
+    #[inline]
     pub(crate) fn is_write(&self, method: &Method) -> bool {
         match self.0.kind {
             Kind::Read => false,
@@ -395,6 +397,7 @@ impl Endpoint {
     /// Whether an answer means at this endpoint what it means anywhere, so that a first answer is
     /// read by status, hints and what its contract says of the key, and nothing but a key is to be
     /// settled before the first send.
+    #[inline]
     pub(crate) fn reads_as_any(&self) -> bool {
         let Terms { kind, probe, classifier, wait_reader, most_body, refreshed_after, .. } = &*self.0;
         let unguarded = match kind {

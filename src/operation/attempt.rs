@@ -14,6 +14,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::{
     contract::endpoint::{Answer, Endpoint},
     contract::hints::HintSources,
+    operation::key::OperationKey,
     operation::plan::Plan,
     operation::supply::Outgoing,
     outcome::facts::AttemptFacts,
@@ -72,7 +73,7 @@ pub(crate) fn send<'a>(
     async move {
         let started = Instant::now();
         let limit = Limit::of(started, plan.attempt_limit, deadline);
-        let promised = plan.key.as_ref().and_then(|key| key.written(outgoing.headers()));
+        let promised = plan.key.as_deref().map(OperationKey::written);
         let strays = plan.strays.map(Strays::count);
         let terms = Terms { watch: plan.watch(), promised, redirects, looks_only: plan.is_left_alone() };
         let mut marked = Marked::new::<Call>(extensions, terms);
@@ -163,6 +164,7 @@ pub(crate) struct Limit {
 
 impl Limit {
     /// The shorter of an attempt's own limit, from now on, and the time left.
+    #[inline]
     pub(crate) fn of(now: Instant, attempt: Option<Duration>, deadline: Deadline) -> Self {
         let until = attempt.map_or(Deadline::NONE, |limit| Deadline::from(now, limit)).earlier(deadline);
         Self { until, is: if until == deadline { TimeLimit::Deadline } else { TimeLimit::Attempt } }
@@ -318,6 +320,7 @@ impl Attempt {
 }
 
 /// Whether an answer holds neither a wait nor advice, as far as they are read.
+#[inline]
 pub(crate) fn says_nothing(hints: HintSources, headers: &HeaderMap) -> bool {
     if hints == HintSources::STANDARD {
         return !headers.contains_key(RETRY_AFTER);

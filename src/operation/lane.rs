@@ -46,7 +46,7 @@ pub(crate) fn carry_out<'a>(
             Some(Err(misuse)) => return Err(run::misused(misuse, &request, extensions, &settings.telemetry)),
             None => return Box::pin(run::carry_out(settings, endpoint, request, extensions, next)).await,
         };
-        let mut marked = Marked::new::<Call>(extensions, light.terms(&request));
+        let mut marked = Marked::new::<Call>(extensions, light.terms());
         // The clone goes out: what stays where it is is not copied.
         let Some(sent) = Supply::first_of(&request).map(|first| first.send(next.clone(), &mut marked.extensions)) else {
             return Box::pin(run::carry_out(settings, endpoint, request, extensions, next)).await;

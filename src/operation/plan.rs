@@ -266,6 +266,8 @@ impl<'a> Light<'a> {
     ///
     /// # Errors
     /// As [`Plan::settle`].
+    // Inlined, so that what is settled is not copied.
+    #[inline]
     pub(crate) fn settle(
         settings: &'a Settings,
         stated: Option<&Endpoint>,
@@ -309,18 +311,21 @@ impl<'a> Light<'a> {
     }
 
     /// The terms of the first attempt: nothing was sent before it, so it may be redirected anywhere.
-    pub(crate) fn terms(&self, request: &Request) -> Terms {
-        let promised = self.key.as_deref().and_then(|key| key.written(request.headers()));
+    #[inline]
+    pub(crate) fn terms(&self) -> Terms {
+        let promised = self.key.as_deref().map(OperationKey::written);
         Terms { promised, ..watch(self.is_write).into() }
     }
 
     /// Whether an answer is the operation's result, unless its hints say more.
+    #[inline]
     pub(crate) fn is_final(&self, status: StatusCode, headers: &HeaderMap, extensions: &Extensions) -> bool {
         let policy = policy(self.settings, self.endpoint.as_ref(), extensions);
         let of_the_key = || self.endpoint.as_ref().and_then(Endpoint::contract)?.answer(status, headers);
         !status.is_client_error() && !status.is_server_error() && policy.settles(Signal::Answered(status)) && of_the_key().is_none()
     }
 
+    #[inline]
     pub(crate) fn hints(&self) -> HintSources {
         hints(self.settings, self.endpoint.as_ref())
     }
@@ -391,20 +396,24 @@ fn hints(settings: &Settings, endpoint: Option<&Endpoint>) -> HintSources {
 }
 
 /// The deadline of a request, before any scope caps it.
+#[inline]
 fn deadline(settings: &Settings, endpoint: Option<&Endpoint>, extensions: &Extensions, now: Instant) -> Deadline {
     let stated = || limit(settings, endpoint).map_or(Deadline::NONE, |limit| Deadline::from(now, limit));
     extensions.get().copied().unwrap_or_else(stated)
 }
 
+#[inline]
 fn limit(settings: &Settings, endpoint: Option<&Endpoint>) -> Option<Duration> {
     endpoint.and_then(Endpoint::limit).or(settings.limit)
 }
 
+#[inline]
 fn attempt_limit(settings: &Settings, endpoint: Option<&Endpoint>) -> Option<Duration> {
     endpoint.and_then(Endpoint::attempt_limit).or(settings.attempt_limit)
 }
 
 /// What the limits that the program states leave no time for.
+#[inline]
 fn advice_on_limits(settings: &Settings, endpoint: Option<&Endpoint>, effect: Effect) -> Option<Advice> {
     let limit = limit(settings, endpoint)?;
     // The longest of all limits is none.
@@ -429,7 +438,7 @@ fn key(
     let of_the_call = contract.and_then(|_| Call::key_of(extensions, request));
     let key = OperationKey::settle(request, contract, extensions.get().or(of_the_call.as_ref()), sent_before)?;
     if let (Some(endpoint), Some(key)) = (endpoint, &key) {
-        if endpoint.probe().is_none() && endpoint.effect().key_has_lapsed(key.age_after(Duration::ZERO)) {
+        if endpoint.probe().is_none() && endpoint.effect().key_has_lapsed(key.age()) {
             return Err(Misuse::KeyExpired);
         }
     }

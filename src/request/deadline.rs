@@ -113,17 +113,20 @@ impl Deadline {
     }
 
     /// The deadline of the scope around the caller; read it once, at the start of an operation.
+    #[inline]
     pub(crate) fn of_scope() -> Self {
         // Ready at once: there is nothing in it to wait for.
         get_local_item().now_or_never().flatten().unwrap_or(Self::NONE)
     }
 
     /// As [`after`](Self::after), where the time is known.
+    #[inline]
     pub(crate) fn from(now: Instant, limit: Duration) -> Self {
         Self(now.checked_add(limit).filter(|_| limit <= HORIZON))
     }
 
     /// Whether it has passed at this time.
+    #[inline]
     pub(crate) fn has_passed(self, now: Instant) -> bool {
         self.0.is_some_and(|instant| instant <= now)
     }
@@ -134,6 +137,7 @@ impl Deadline {
     }
 
     /// The earlier of the two.
+    #[inline]
     pub(crate) fn earlier(self, other: Self) -> Self {
         self.min(other)
     }

@@ -40,6 +40,7 @@ pub struct ScopeKey(u64);
 impl ScopeKey {
     /// The key of a URL's scheme, host and port.
     #[must_use]
+    #[inline]
     pub fn origin(url: &Url) -> Self {
         // A parsed URL does not spell out its scheme's own port, so its text tells origins apart.
         let (scheme, authority) = (url.scheme(), &url[Position::BeforeHost..Position::AfterPort]);
@@ -85,6 +86,7 @@ struct LastOrigin {
 impl LastOrigin {
     const NONE: Self = Self { scheme: String::new(), authority: String::new(), key: ScopeKey(0) };
 
+    #[inline]
     fn key_of(&mut self, scheme: &str, authority: &str) -> ScopeKey {
         // No parsed URL is without a scheme, so this finds nothing before there was one.
         if self.authority != authority || self.scheme != scheme {
@@ -139,6 +141,7 @@ pub(crate) type ScopeOf = dyn Fn(&Request) -> ScopeKey + Send + Sync;
 pub(crate) type NameOf = dyn Fn(&Request) -> String + Send + Sync;
 
 impl Scoping {
+    #[inline]
     pub(crate) fn scope(&self, request: &Request) -> Scope {
         let origin = ScopeKey::origin(request.url());
         match self {

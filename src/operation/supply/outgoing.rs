@@ -38,10 +38,6 @@ impl Outgoing {
         &self.0
     }
 
-    pub(crate) fn headers(&self) -> &HeaderMap {
-        self.0.headers()
-    }
-
     pub(crate) fn send<'a>(self, next: Next<'a>, extensions: &'a mut Extensions) -> BoxFuture<'a, Result<Response>> {
         next.run(self.0, extensions)
     }

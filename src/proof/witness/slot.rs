@@ -111,6 +111,7 @@ pub(super) enum Hop {
 }
 
 /// Whether these extensions belong to an attempt of a `SafeRetry` further out.
+#[inline]
 pub(crate) fn is_inside(extensions: &Extensions) -> bool {
     extensions.get::<SendSlot>().is_some_and(|slot| !slot.state().terms.looks_only)
 }
@@ -240,6 +241,7 @@ impl SendSlot {
 
     /// Whether nothing is known but at most one send, under its key and without an error: what the
     /// caller's response says is all there is to say.
+    #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
         match self.state().sends.as_slice() {
             [] => true,
