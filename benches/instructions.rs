@@ -25,21 +25,24 @@ use reqwest::{Method, Request, Response, Url};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next};
 use reqwest_retry::{RetryTransientMiddleware, policies::ExponentialBackoff};
 use reqwest_safe_retry::{
-    Cooldown, Endpoint, EndpointCatalog, KeyContract, RetryBudget, RetryPolicy, Row, SafeRetry, SendWitness,
+    Cooldown, Endpoint, EndpointCatalog, KeyContract, RetryBudget, RetryPolicy, Row, SafeRetry, SendWitness, Uuid,
     policy::{Backoff, BudgetLimits},
 };
 use tracing_subscriber::filter::LevelFilter;
 
-/// The share of each is that of `clone`, and `clone-post` is the floor of a POST.
-const HAPPY: [&str; 15] = [
+/// The share of each is that of `clone`, and `clone-post` is the floor of a POST. What a key costs
+/// whoever makes and sends one is the difference between the latter and `clone-keyed-post`.
+const HAPPY: [&str; 17] = [
     "nothing",
     "next",
     "clone",
     "clone-post",
+    "clone-keyed-post",
     "reqwest-retry",
     "safe",
     "safe-info",
     "safe-witness",
+    "safe-paved",
     "safe-keyed-post",
     "safe-deadline",
     "safe-deadline-body",
@@ -119,7 +122,7 @@ fn client(scenario: &str, answer: StatusCode) -> ClientWithMiddleware {
     let builder = match scenario {
         "nothing" => builder,
         "next" => builder.with(Pass),
-        "clone" | "clone-post" => builder.with(Cloning),
+        "clone" | "clone-post" | "clone-keyed-post" => builder.with(Cloning),
         "reqwest-retry" => {
             let policy = ExponentialBackoff::builder().retry_bounds(HOUR, HOUR).build_with_max_retries(ATTEMPTS - 1);
             builder.with(RetryTransientMiddleware::new_with_policy(policy))
@@ -131,6 +134,10 @@ fn client(scenario: &str, answer: StatusCode) -> ClientWithMiddleware {
         "safe-100-rows" => builder.with(safe().with_catalog(catalog(100))),
         "safe-1000-rows" => builder.with(safe().with_catalog(catalog(1000))),
         "safe-cooldown" => builder.with(safe().with_shared_cooldown(Cooldown::new())),
+        "safe-paved" => {
+            let paved = safe().client(reqwest::Client::builder()).redirects_off();
+            return paved.with(Answer(answer, "")).build().unwrap();
+        }
         other => panic!("no scenario {other}"),
     };
     builder.with(Answer(answer, if scenario.ends_with("-body") { "ok" } else { "" })).build()
@@ -170,10 +177,15 @@ impl Requests {
 
     async fn send(&self) {
         let keyed = self.scenario == "safe-keyed-post";
-        let method = if keyed || self.scenario == "clone-post" { Method::POST } else { Method::GET };
+        let method = if self.scenario.ends_with("-post") { Method::POST } else { Method::GET };
         // Not by a builder: what that costs would only make the shares look small.
         let mut request = Request::new(method, self.url.clone());
         request.headers_mut().clone_from(&self.headers);
+        if self.scenario == "clone-keyed-post" {
+            let mut key = HeaderValue::try_from(Uuid::new_v4().to_string()).unwrap();
+            key.set_sensitive(true);
+            request.headers_mut().insert(HeaderName::from_static("idempotency-key"), key);
+        }
         // Copied, as every caller's body comes into being somewhere.
         *request.body_mut() = self.body.as_ref().map(|body| body.to_vec().into());
         let mut extensions = Extensions::new();

@@ -17,6 +17,7 @@ use crate::{
     policy::{IdempotencyKey, RetryPolicy},
     proof::witness,
     request::attempt_headers::AttemptHeaders,
+    request::call::Call,
     request::correlation::CorrelationId,
     request::deadline::Deadline,
     request::sent_before::SentBefore,
@@ -287,12 +288,13 @@ impl Middleware for SafeRetry {
         'e: 'f,
         'n: 'f,
     {
-        if witness::is_inside(extensions) {
+        let marks = Call::beside(extensions);
+        if witness::is_inside(marks) {
             return next.run(request, extensions);
         }
         let settings = &*self.settings;
-        let endpoint = Plan::endpoint(settings, &request, extensions);
-        if self.touches(endpoint.as_ref(), extensions) {
+        let endpoint = Plan::endpoint(settings, &request, marks);
+        if self.touches(endpoint.as_ref(), marks) {
             Box::pin(operation::carry_out(settings, endpoint, request, extensions, next))
         } else if carries_ours(extensions) {
             Box::pin(operation::hands_off(settings, request, extensions, next))

@@ -275,23 +275,20 @@ impl<'a> Light<'a> {
         extensions: &Extensions,
         now: Instant,
     ) -> Option<Result<Self, Misuse>> {
+        let marks = Call::beside(extensions);
         let asks_for_more = settings.cooldown.is_some() || settings.attempt_headers.is_some() || settings.telemetry.has_observers();
-        if asks_for_more
-            || stated.is_some_and(|endpoint| !endpoint.reads_as_any())
-            || says_more(extensions)
-            || observe::hears_what_goes_well()
-        {
+        if asks_for_more || stated.is_some_and(|endpoint| !endpoint.reads_as_any()) || says_more(marks) || observe::hears_what_goes_well() {
             return None;
         }
         let alone = effect_alone(request);
         let effect = stated.map_or(alone, Endpoint::effect);
         let is_write = stated.map_or(alone.is_write(), |endpoint| endpoint.is_write(request.method()));
         let key_of_hand = is_write && stated.is_none() && carries_a_key(request.headers());
-        let may_resend = policy(settings, stated, extensions).attempts() > 1 && effect.allows_resends();
+        let may_resend = policy(settings, stated, marks).attempts() > 1 && effect.allows_resends();
         if key_of_hand || !may_resend || advice_on_limits(settings, stated, effect).is_some() {
             return None;
         }
-        let deadline = deadline(settings, stated, extensions, now).earlier(Deadline::of_scope());
+        let deadline = deadline(settings, stated, marks, now).earlier(Deadline::of_scope());
         let is_stream = request.body().is_some_and(|body| body.as_bytes().is_none());
         if deadline.has_passed(now) || settings.budget.is_one_of_many() || is_stream {
             return None;
@@ -320,7 +317,7 @@ impl<'a> Light<'a> {
     /// Whether an answer is the operation's result, unless its hints say more.
     #[inline]
     pub(crate) fn is_final(&self, status: StatusCode, headers: &HeaderMap, extensions: &Extensions) -> bool {
-        let policy = policy(self.settings, self.endpoint.as_ref(), extensions);
+        let policy = policy(self.settings, self.endpoint.as_ref(), Call::beside(extensions));
         let of_the_key = || self.endpoint.as_ref().and_then(Endpoint::contract)?.answer(status, headers);
         !status.is_client_error() && !status.is_server_error() && policy.settles(Signal::Answered(status)) && of_the_key().is_none()
     }

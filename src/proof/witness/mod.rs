@@ -20,8 +20,10 @@ mod atomic {
 
 use std::{cell::Cell, pin::Pin, sync::Arc};
 
+use bytes::Bytes;
 use http::{Extensions, Method, Version};
 use http_body::Body as _;
+use http_body_util::Empty;
 use reqwest::{Request, Response, Url, redirect};
 use reqwest_middleware::{Error, Middleware, Next, Result};
 
@@ -173,7 +175,10 @@ impl SendWitness {
             Watch::Sends => {
                 if matches!(self.client, Client::RedirectsOff | Client::Unseen) {
                     let body = request.body_mut().take().unwrap_or_default();
-                    *request.body_mut() = Some(reqwest::Body::wrap(body));
+                    let is_empty = body.as_bytes().is_some_and(<[u8]>::is_empty);
+                    // Wrapping nothing takes no allocation.
+                    *request.body_mut() =
+                        Some(if is_empty { reqwest::Body::wrap(Empty::<Bytes>::new()) } else { reqwest::Body::wrap(body) });
                 }
                 None
             }
@@ -220,16 +225,16 @@ impl Middleware for SendWitness {
             return next.run(request, extensions);
         };
         let buildable = matches!(request.url().scheme(), "http" | "https");
-        let asked = (slot.promises_a_key() || slot.redirects() == Redirects::AtHome).then(|| Box::new(request.url().clone()));
-        let claim = self.track(&mut request, slot.watch());
-        let key = slot.key_in(request.headers());
+        let asked = slot.asked(request.headers());
+        let home = (asked.has_key || asked.redirects == Redirects::AtHome).then(|| Box::new(request.url().clone()));
+        let claim = self.track(&mut request, asked.watch);
         let hop = self.hop(claim.as_ref());
         let follows = self.client == Client::Counted;
         let send = next.run(request, extensions);
         Box::pin(async move {
-            let place = slot.open(claim.clone(), key);
+            let place = slot.open(claim.clone(), asked.key);
             let (result, hop) = if follows {
-                let home = asked.clone().filter(|_| slot.redirects() == Redirects::AtHome);
+                let home = home.clone().filter(|_| asked.redirects == Redirects::AtHome);
                 let following = Following { hops: Cell::new(0), home };
                 FOLLOWING.scope(following, async { (send.await, FOLLOWING.with(Following::hop)) }).await
             } else {
@@ -237,7 +242,7 @@ impl Middleware for SendWitness {
             };
             let sent = match &result {
                 Ok(response) => {
-                    if asked.is_some_and(|asked| !same_origin(&asked, response.url())) {
+                    if home.is_some_and(|home| !same_origin(&home, response.url())) {
                         slot.left_home(place);
                     }
                     Sent::Answered(hop, Head::of(response))

@@ -39,9 +39,12 @@ struct State {
 impl State {
     /// Forgets everything about an attempt.
     fn forget(&mut self) {
-        self.terms = Watch::Errors.into();
+        // Whoever takes the slot again brings terms of its own; nothing of these is kept alive.
+        self.terms.promised = None;
         self.sends.clear();
-        self.sends.shrink_to(MOST_SENDS);
+        if self.sends.capacity() > MOST_SENDS {
+            self.sends.shrink_to(MOST_SENDS);
+        }
     }
 }
 
@@ -108,6 +111,24 @@ pub(super) enum Hop {
     /// Possibly that of another request which reqwest made from it, to follow a redirect or to
     /// resend it.
     MaybeLater,
+}
+
+/// What an attempt asks of one of its sends.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) watch: Watch,
+    pub(super) redirects: Redirects,
+    pub(super) has_key: bool,
+    pub(super) key: KeyKept,
+}
+
+/// Whether a request with these headers carries the key that it has to.
+fn key_kept(promised: Option<&(HeaderName, HeaderValue)>, headers: &HeaderMap) -> KeyKept {
+    let kept = promised.is_none_or(|(name, value)| {
+        let mut carried = headers.get_all(name).iter();
+        carried.next() == Some(value) && carried.next().is_none()
+    });
+    if kept { KeyKept::Kept } else { KeyKept::Replaced }
 }
 
 /// Whether these extensions belong to an attempt of a `SafeRetry` further out.
@@ -301,16 +322,11 @@ impl SendSlot {
         earlier.iter().map(|send| send.sent.evidence()).chain([of_last]).max()
     }
 
-    pub(super) fn watch(&self) -> Watch {
-        self.state().terms.watch
-    }
-
-    pub(super) fn redirects(&self) -> Redirects {
-        self.state().terms.redirects
-    }
-
-    pub(super) fn promises_a_key(&self) -> bool {
-        self.state().terms.promised.is_some()
+    /// What is asked of one send of a request with these headers.
+    pub(super) fn asked(&self, headers: &HeaderMap) -> Asked {
+        let state = self.state();
+        let Terms { watch, ref promised, redirects, .. } = state.terms;
+        Asked { watch, redirects, has_key: promised.is_some(), key: key_kept(promised.as_ref(), headers) }
     }
 
     /// Whether a witness further out waits for a send of this attempt.
@@ -322,22 +338,13 @@ impl SendSlot {
     /// Notes a send where no witness stands, for a peer that is its own transport.
     #[cfg(feature = "testing")]
     pub(crate) fn stand_in(&self, headers: &HeaderMap) -> usize {
-        self.open(None, self.key_in(headers))
+        self.open(None, self.asked(headers).key)
     }
 
     /// The peer that stands in for the transport answered.
     #[cfg(feature = "testing")]
     pub(crate) fn answered(&self, place: usize, answer: Head) {
         self.close(place, Sent::Answered(Hop::First, answer));
-    }
-
-    /// Whether a request with these headers carries the key that it has to.
-    pub(super) fn key_in(&self, headers: &HeaderMap) -> KeyKept {
-        let kept = self.state().terms.promised.as_ref().is_none_or(|(name, value)| {
-            let mut carried = headers.get_all(name).iter();
-            carried.next() == Some(value) && carried.next().is_none()
-        });
-        if kept { KeyKept::Kept } else { KeyKept::Replaced }
     }
 
     /// Notes a send that begins, and gives its place.
