@@ -17,7 +17,6 @@ use crate::{
     policy::{IdempotencyKey, RetryPolicy},
     proof::witness,
     request::attempt_headers::AttemptHeaders,
-    request::call::Call,
     request::correlation::CorrelationId,
     request::deadline::Deadline,
     request::sent_before::SentBefore,
@@ -288,13 +287,12 @@ impl Middleware for SafeRetry {
         'e: 'f,
         'n: 'f,
     {
-        let marks = Call::beside(extensions);
-        if witness::is_inside(marks) {
+        if witness::is_inside(extensions) {
             return next.run(request, extensions);
         }
         let settings = &*self.settings;
-        let endpoint = Plan::endpoint(settings, &request, marks);
-        if self.touches(endpoint.as_ref(), marks) {
+        let endpoint = Plan::endpoint(settings, &request, extensions);
+        if self.touches(endpoint.as_ref(), extensions) {
             Box::pin(operation::carry_out(settings, endpoint, request, extensions, next))
         } else if carries_ours(extensions) {
             Box::pin(operation::hands_off(settings, request, extensions, next))

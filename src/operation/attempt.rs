@@ -166,7 +166,8 @@ impl Limit {
     /// The shorter of an attempt's own limit, from now on, and the time left.
     #[inline]
     pub(crate) fn of(now: Instant, attempt: Option<Duration>, deadline: Deadline) -> Self {
-        let until = attempt.map_or(Deadline::NONE, |limit| Deadline::from(now, limit)).earlier(deadline);
+        let Some(attempt) = attempt else { return Self { until: deadline, is: TimeLimit::Deadline } };
+        let until = Deadline::from(now, attempt).earlier(deadline);
         Self { until, is: if until == deadline { TimeLimit::Deadline } else { TimeLimit::Attempt } }
     }
 }

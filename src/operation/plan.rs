@@ -6,7 +6,11 @@
 //! * **Policy and limits**: extension of the request > endpoint > client.
 //! * **Deadline**: as above, and then the scope caps whichever won.
 
-use std::{ops::Deref, sync::Arc, time::Duration};
+use std::{
+    ops::Deref,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use http::{Extensions, HeaderMap, Method, StatusCode};
 use reqwest::{Request, Url};
@@ -92,7 +96,8 @@ impl<'a> Plan<'a> {
         let correlation = correlation(request, extensions);
         let stated = endpoint.as_ref();
         let sent_before = extensions.get::<SentBefore>().copied();
-        let key = key(stated, request, extensions, sent_before)?;
+        let of_the_call = stated.and_then(Endpoint::contract).and_then(|_| Call::key_of(extensions, request));
+        let key = key(stated, request, extensions, of_the_call.as_ref(), sent_before)?;
         let alone = effect_alone(request);
         let effect = stated.map_or(alone, Endpoint::effect);
         // A key that is made now is not the one that it was sent under before.
@@ -275,7 +280,7 @@ impl<'a> Light<'a> {
         extensions: &Extensions,
         now: Instant,
     ) -> Option<Result<Self, Misuse>> {
-        let marks = Call::beside(extensions);
+        let marks = other_marks(extensions);
         let asks_for_more = settings.cooldown.is_some() || settings.attempt_headers.is_some() || settings.telemetry.has_observers();
         if asks_for_more || stated.is_some_and(|endpoint| !endpoint.reads_as_any()) || says_more(marks) || observe::hears_what_goes_well() {
             return None;
@@ -295,7 +300,7 @@ impl<'a> Light<'a> {
         }
         let key = match stated.and_then(Endpoint::contract) {
             Some(_) if Call::key_of(extensions, request).is_some() => return None,
-            Some(_) => match key(stated, request, extensions, None) {
+            Some(_) => match key(stated, request, extensions, None, None) {
                 Ok(key) => key,
                 Err(misuse) => return Some(Err(misuse)),
             },
@@ -317,7 +322,7 @@ impl<'a> Light<'a> {
     /// Whether an answer is the operation's result, unless its hints say more.
     #[inline]
     pub(crate) fn is_final(&self, status: StatusCode, headers: &HeaderMap, extensions: &Extensions) -> bool {
-        let policy = policy(self.settings, self.endpoint.as_ref(), Call::beside(extensions));
+        let policy = policy(self.settings, self.endpoint.as_ref(), extensions);
         let of_the_key = || self.endpoint.as_ref().and_then(Endpoint::contract)?.answer(status, headers);
         !status.is_client_error() && !status.is_server_error() && policy.settles(Signal::Answered(status)) && of_the_key().is_none()
     }
@@ -366,6 +371,14 @@ impl Deref for Policy<'_> {
             Self::Own(policy) => policy,
         }
     }
+}
+
+/// The extensions, or none where all that is in them is an endpoint and a call, which are known by
+/// then: to ask them for every other mark that a caller may have set costs more.
+fn other_marks(extensions: &Extensions) -> &Extensions {
+    static NOTHING: LazyLock<Extensions> = LazyLock::new(Extensions::new);
+    let known = || usize::from(extensions.get::<Endpoint>().is_some()) + usize::from(extensions.get::<Call>().is_some());
+    if (1..=2).contains(&extensions.len()) && known() == extensions.len() { &NOTHING } else { extensions }
 }
 
 /// Whether the request carries what is settled or told before or after every send.
@@ -424,16 +437,16 @@ fn advice_on_limits(settings: &Settings, endpoint: Option<&Endpoint>, effect: Ef
     (effect.outlives_an_unknown() && outlasts(attempt)).then_some(Advice::DeadlineWithinAttempt)
 }
 
-/// The key the operation is sent with.
+/// The key the operation is sent with; an earlier pass of its call may have had it.
 fn key(
     endpoint: Option<&Endpoint>,
     request: &mut Request,
     extensions: &Extensions,
+    of_the_call: Option<&IdempotencyKey>,
     sent_before: Option<SentBefore>,
 ) -> Result<Option<Arc<OperationKey>>, Misuse> {
     let contract = endpoint.and_then(Endpoint::contract);
-    let of_the_call = contract.and_then(|_| Call::key_of(extensions, request));
-    let key = OperationKey::settle(request, contract, extensions.get().or(of_the_call.as_ref()), sent_before)?;
+    let key = OperationKey::settle(request, contract, extensions.get().or(of_the_call), sent_before)?;
     if let (Some(endpoint), Some(key)) = (endpoint, &key) {
         if endpoint.probe().is_none() && endpoint.effect().key_has_lapsed(key.age()) {
             return Err(Misuse::KeyExpired);

@@ -11,7 +11,7 @@ use std::{
     fmt, mem,
     pin::Pin,
     ptr,
-    sync::{Arc, LazyLock, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, PoisonError, Weak},
 };
 
 use http::Extensions;
@@ -35,14 +35,6 @@ struct Pass {
 }
 
 impl Call {
-    /// The extensions, or none where a call is all that is in them: to ask them for each mark that
-    /// a caller may have set costs more.
-    #[inline]
-    pub(crate) fn beside(extensions: &Extensions) -> &Extensions {
-        static NOTHING: LazyLock<Extensions> = LazyLock::new(Extensions::new);
-        if extensions.len() == 1 && extensions.get::<Self>().is_some() { &NOTHING } else { extensions }
-    }
-
     /// The key of an earlier pass of the same request. Another request in the same call, such as
     /// one for a token or the next of a batch, is another operation.
     pub(crate) fn key_of(extensions: &Extensions, request: &Request) -> Option<IdempotencyKey> {

@@ -42,21 +42,20 @@ impl ScopeKey {
     #[must_use]
     #[inline]
     pub fn origin(url: &Url) -> Self {
-        // A parsed URL does not spell out its scheme's own port, so its text tells origins apart.
-        let (scheme, authority) = (url.scheme(), &url[Position::BeforeHost..Position::AfterPort]);
         // Where there is no thread-local any more, it is hashed.
-        LAST.try_with(|last| last.try_borrow_mut().map(|mut last| last.key_of(scheme, authority)).ok())
+        LAST.try_with(|last| last.try_borrow_mut().map(|mut last| last.key_of(url)).ok())
             .ok()
             .flatten()
-            .unwrap_or_else(|| Self::of_pieces(scheme, authority))
+            .unwrap_or_else(|| Self::hashed_origin(url))
     }
 
-    /// Of a text in two pieces, less has to be hashed than of three values.
-    fn of_pieces(scheme: &str, authority: &str) -> Self {
+    /// A parsed URL does not spell out its scheme's own port, so its text tells origins apart. Of a
+    /// text in two pieces, less has to be hashed than of three values.
+    fn hashed_origin(url: &Url) -> Self {
         let mut hasher = SEED.build_hasher();
-        hasher.write(scheme.as_bytes());
+        hasher.write(url.scheme().as_bytes());
         hasher.write(b":");
-        hasher.write(authority.as_bytes());
+        hasher.write(url[Position::BeforeHost..Position::AfterPort].as_bytes());
         Self(hasher.finish())
     }
 
@@ -67,8 +66,8 @@ impl ScopeKey {
     }
 }
 
-/// No name in the DNS is longer, and room for a port.
-const LONGEST_HOST: usize = 253 + ":65535".len();
+/// No name in the DNS is longer.
+const LONGEST_HOST: usize = 253;
 
 thread_local! {
     /// Most requests of a thread go where the one before went, and comparing costs a fifth of
@@ -79,24 +78,27 @@ thread_local! {
 /// The origin that was asked about last, without the credentials that a URL may hold.
 struct LastOrigin {
     scheme: String,
-    authority: String,
+    /// Empty where nothing is kept: only the host of a scheme without hosts is.
+    host: String,
+    port: Option<u16>,
     key: ScopeKey,
 }
 
 impl LastOrigin {
-    const NONE: Self = Self { scheme: String::new(), authority: String::new(), key: ScopeKey(0) };
+    const NONE: Self = Self { scheme: String::new(), host: String::new(), port: None, key: ScopeKey(0) };
 
     #[inline]
-    fn key_of(&mut self, scheme: &str, authority: &str) -> ScopeKey {
-        // No parsed URL is without a scheme, so this finds nothing before there was one.
-        if self.authority != authority || self.scheme != scheme {
-            self.key = ScopeKey::of_pieces(scheme, authority);
-            self.scheme.clear();
-            self.authority.clear();
-            // Not an opaque text of any length.
-            if authority.len() <= LONGEST_HOST && scheme.len() <= LONGEST_HOST {
+    fn key_of(&mut self, url: &Url) -> ScopeKey {
+        let (scheme, host, port) = (url.scheme(), url.host_str().unwrap_or_default(), url.port());
+        if host.is_empty() || self.port != port || self.host != host || self.scheme != scheme {
+            self.key = ScopeKey::hashed_origin(url);
+            self.host.clear();
+            // Not a text of any length.
+            if host.len() <= LONGEST_HOST && scheme.len() <= LONGEST_HOST {
+                self.scheme.clear();
                 self.scheme.push_str(scheme);
-                self.authority.push_str(authority);
+                self.host.push_str(host);
+                self.port = port;
             }
         }
         self.key

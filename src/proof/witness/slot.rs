@@ -323,6 +323,7 @@ impl SendSlot {
     }
 
     /// What is asked of one send of a request with these headers.
+    #[inline]
     pub(super) fn asked(&self, headers: &HeaderMap) -> Asked {
         let state = self.state();
         let Terms { watch, ref promised, redirects, .. } = state.terms;
@@ -348,12 +349,14 @@ impl SendSlot {
     }
 
     /// Notes a send that begins, and gives its place.
+    #[inline]
     pub(super) fn open(&self, tracked: Option<Arc<Claim>>, key: KeyKept) -> usize {
         let mut state = self.state();
         state.sends.push(Send { sent: Sent::Open(tracked), key });
         state.sends.len() - 1
     }
 
+    #[inline]
     pub(super) fn close(&self, place: usize, sent: Sent) {
         if let Some(open) = self.state().sends.get_mut(place) {
             open.sent = sent;
