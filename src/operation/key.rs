@@ -75,6 +75,10 @@ impl OperationKey {
         let first_use = key.first_use().unwrap_or(now);
         let age = age_of(first_use, now);
         let encoded = contract.encode(&key).map_err(Misuse::InvalidKey)?;
+        if request.headers().is_empty() {
+            // By itself, the map would make room for six.
+            request.headers_mut().reserve(1);
+        }
         let value = request.headers_mut().entry(contract.header()).or_insert(encoded).clone();
         let companion = contract.first_sent(first_use).map(|(name, date)| {
             request.headers_mut().entry(&name).or_insert(date);
