@@ -102,12 +102,12 @@ pub(crate) fn carry_on<'a>(
         let Some(request) = supply.template() else { return Err(spent()) };
         let plan = Plan::after_the_first(light, request, extensions);
         let mut run = Run::sent_once(&plan, &light.settings.telemetry, &mut supply, begun, extensions, next);
-        let first = {
-            // Out of its box, which ends here: the operation may wait for long.
-            let boxed = first;
-            boxed.means(&plan, Earlier::NONE)
+        let mut attempt = {
+            // Its box ends here: the operation may wait for long.
+            let sent = first;
+            // The lane takes no endpoint that has bodies read.
+            sent.means_unread(&plan, Earlier::NONE)
         };
-        let mut attempt = Box::pin(first).await;
         run.came_back(&attempt);
         run.go_on(&mut attempt).await
     }
