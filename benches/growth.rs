@@ -1,9 +1,9 @@
 //! Whether a request costs the same however much there is: operations in flight, origins, attempts,
 //! catalogue rows, bytes of body, threads.
 //!
-//! `cargo bench --bench growth` prints the tables of `docs/performance.md`. valgrind counts the
-//! instructions and bytes; only the last table, of threads, is of time, as a ratio within one run.
-//! Nothing is asserted.
+//! `cargo bench --bench growth` prints the tables of `docs/performance.md`, and with `-- threads`,
+//! or the name of any other, that one alone. valgrind counts the instructions and bytes; only the
+//! last table, of threads, is of time, as a ratio within one run. Nothing is asserted.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "what fails here fails the run")]
 
@@ -249,12 +249,20 @@ fn main() {
         let runtime = runtime::Builder::new_current_thread().enable_all().start_paused(paused).build().unwrap();
         return runtime.block_on(requests(kind, contender, size.parse().unwrap(), count.parse().unwrap()));
     }
-    instructions("in flight", &[1, 100, 10_000, 100_000]);
-    instructions("origins", &[1, 10, 1000, 10_000]);
-    instructions("attempts", &[1, 2, 5, 10]);
-    instructions("rows", &[1, 10, 100, 1000]);
-    for kind in ["body, sent once", "body, resent"] {
+    let is_wanted = |table: &str| arguments.is_empty() || arguments.contains(&table);
+    let counted: [(&str, &[u64]); 4] = [
+        ("in flight", &[1, 100, 500, 10_000, 100_000]),
+        ("origins", &[1, 10, 1000, 10_000]),
+        ("attempts", &[1, 2, 5, 10]),
+        ("rows", &[1, 10, 100, 1000]),
+    ];
+    for (kind, sizes) in counted.into_iter().filter(|(kind, _)| is_wanted(kind)) {
+        instructions(kind, sizes);
+    }
+    for kind in ["body, sent once", "body, resent"].into_iter().filter(|kind| is_wanted(kind)) {
         bytes(kind, &[16, 16 * 1024, 16 * 1024 * 1024]);
     }
-    threads();
+    if is_wanted("threads") {
+        threads();
+    }
 }

@@ -32,7 +32,7 @@ enum Protocol {
     Http2,
 }
 
-const CONTENDERS: [&str; 6] = ["plain reqwest", "empty middleware", "reqwest-retry", "ours", "ours, both limits", "ours, paved"];
+const CONTENDERS: [&str; 7] = ["plain reqwest", "empty middleware", "clone", "reqwest-retry", "ours", "ours, both limits", "ours, paved"];
 /// The places of what the others are measured against.
 const PLAIN: usize = 0;
 const EMPTY: usize = 1;
@@ -44,6 +44,19 @@ struct Pass;
 impl Middleware for Pass {
     async fn handle(&self, request: Request, extensions: &mut Extensions, next: Next<'_>) -> reqwest_middleware::Result<Response> {
         next.run(request, extensions).await
+    }
+}
+
+/// What any middleware that may resend has to do.
+struct Cloning;
+
+#[async_trait::async_trait]
+impl Middleware for Cloning {
+    async fn handle(&self, request: Request, extensions: &mut Extensions, next: Next<'_>) -> reqwest_middleware::Result<Response> {
+        let copy = request.try_clone();
+        let answer = next.run(request, extensions).await;
+        drop(copy);
+        answer
     }
 }
 
@@ -66,6 +79,7 @@ impl Client {
         Self::Wrapped(match contender {
             "plain reqwest" => return Self::Plain(client),
             "empty middleware" => wrapped.with(Pass).build(),
+            "clone" => wrapped.with(Cloning).build(),
             "reqwest-retry" => {
                 let policy = ExponentialBackoff::builder().build_with_max_retries(3);
                 wrapped.with(RetryTransientMiddleware::new_with_policy(policy)).build()

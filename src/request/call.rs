@@ -77,8 +77,8 @@ impl fmt::Debug for Pass {
     }
 }
 
-/// How many calls a thread keeps.
-const MOST_SPARE: usize = 64;
+/// How many calls a thread keeps, as the witness keeps the maps of their attempts.
+const MOST_SPARE: usize = 512;
 
 thread_local! {
     /// Calls of which nothing is left: making one anew costs as much as a send does.

@@ -151,9 +151,9 @@ pub(crate) struct Marked {
     pub(crate) slot: SendSlot,
 }
 
-/// How many maps a thread keeps, at half a KiB each: for as many attempts that end before others
-/// begin.
-const MOST_SPARE: usize = 64;
+/// How many maps a thread keeps, at half a KiB each: for as many attempts at once. Of more than
+/// these, each costs what it did without any.
+const MOST_SPARE: usize = 512;
 
 /// For how many sends one of them has room.
 const MOST_SENDS: usize = 16;
