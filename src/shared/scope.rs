@@ -222,6 +222,11 @@ impl<V> Scopes<V> {
         work: impl FnOnce(Option<&mut V>) -> R,
     ) -> R {
         let mut scopes = self.lock();
+        if scopes.peek_mru().is_some_and(|(last, _)| *last == key) {
+            // It stays where it is in the order, so nothing is written but its value: other threads
+            // have less to wait for.
+            return work(scopes.peek_mut(&key));
+        }
         if scopes.len() >= defaults::SCOPES && !scopes.contains(&key) {
             match room(scopes.iter().rev()) {
                 Some(replaced) => scopes.pop(&replaced),
