@@ -32,7 +32,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 /// The share of each is that of `clone`, and `clone-post` is the floor of a POST. What a key costs
 /// whoever makes and sends one is the difference between the latter and `clone-keyed-post`.
-const HAPPY: [&str; 17] = [
+const HAPPY: [&str; 18] = [
     "nothing",
     "next",
     "clone",
@@ -43,6 +43,7 @@ const HAPPY: [&str; 17] = [
     "safe-info",
     "safe-witness",
     "safe-paved",
+    "safe-paved-outside",
     "safe-keyed-post",
     "safe-deadline",
     "safe-deadline-body",
@@ -134,9 +135,10 @@ fn client(scenario: &str, answer: StatusCode) -> ClientWithMiddleware {
         "safe-100-rows" => builder.with(safe().with_catalog(catalog(100))),
         "safe-1000-rows" => builder.with(safe().with_catalog(catalog(1000))),
         "safe-cooldown" => builder.with(safe().with_shared_cooldown(Cooldown::new())),
-        "safe-paved" => {
-            let paved = safe().client(reqwest::Client::builder()).redirects_off();
-            return paved.with(Answer(answer, "")).build().unwrap();
+        "safe-paved" | "safe-paved-outside" => {
+            let paved = safe().client(reqwest::Client::builder()).redirects_off().with(Answer(answer, ""));
+            let paved = if scenario == "safe-paved" { paved } else { paved.with_outside(Pass) };
+            return paved.build().unwrap();
         }
         other => panic!("no scenario {other}"),
     };
