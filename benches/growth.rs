@@ -16,7 +16,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -28,7 +28,7 @@ use reqwest_safe_retry::{
     Endpoint, EndpointCatalog, RetryBudget, RetryPolicy, Row, SafeRetry, SendWitness,
     policy::{Backoff, BudgetLimits},
 };
-use tokio::{runtime, sync::Semaphore};
+use tokio::{runtime, sync::Semaphore, time::Instant};
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 /// At least so many requests are counted.
