@@ -1,9 +1,10 @@
 //! The way of an operation that goes well at once: a clone, a deposit, a send.
 //!
 //! Most requests have nothing to settle but their deadline, their key and who pays, and get an
-//! answer that no resend could improve. They need neither plan nor loop, so nothing of the two is made for them.
-//! Whatever comes back otherwise is handed to the loop as its first attempt, with everything that
-//! was settled; what has more to settle never comes here ([`Light`] says what that is).
+//! answer that no resend could improve. They need neither plan nor loop, so nothing of the two is
+//! made for them. Whatever comes back otherwise is handed to the loop as its first attempt, with
+//! everything that was settled; what has more to settle never comes here ([`Light`] says what that
+//! is).
 
 use http::Extensions;
 use reqwest::{Request, Response};

@@ -312,7 +312,8 @@ impl<'a> Light<'a> {
         Some(Ok(Self { settings, endpoint, effect, is_write, deadline, attempt_limit, key, account }))
     }
 
-    /// The terms of the first attempt: nothing was sent before it, so it may be redirected anywhere.
+    /// The terms of the first attempt: nothing was sent before it, so it may be redirected
+    /// anywhere.
     #[inline]
     pub(crate) fn terms(&self) -> Terms {
         let promised = self.key.as_deref().map(OperationKey::written);
