@@ -10,10 +10,12 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "what fails here fails the run")]
 
+mod counting;
+
 use std::{
     collections::BTreeMap,
     env, fs,
-    process::{Command, ExitCode},
+    process::ExitCode,
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
@@ -23,23 +25,28 @@ use reqwest::{Method, Request, Response, Url};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next};
 use reqwest_retry::{RetryTransientMiddleware, policies::ExponentialBackoff};
 use reqwest_safe_retry::{
-    Cooldown, Endpoint, EndpointCatalog, KeyContract, RetryBudget, RetryPolicy, Row, SafeRetry, SendWitness,
+    Cooldown, Endpoint, EndpointCatalog, KeyContract, RetryBudget, RetryPolicy, Row, SafeRetry, SendWitness, Uuid,
     policy::{Backoff, BudgetLimits},
 };
 use tracing_subscriber::filter::LevelFilter;
 
-/// The share of each is that of `clone`, and `clone-post` is the floor of a POST.
-const HAPPY: [&str; 14] = [
+/// The share of each is that of `clone`, and `clone-post` is the floor of a POST. What a key costs
+/// whoever makes and sends one is the difference between the latter and `clone-keyed-post`.
+const HAPPY: [&str; 18] = [
     "nothing",
     "next",
     "clone",
     "clone-post",
+    "clone-keyed-post",
     "reqwest-retry",
     "safe",
     "safe-info",
     "safe-witness",
+    "safe-paved",
+    "safe-paved-outside",
     "safe-keyed-post",
     "safe-deadline",
+    "safe-deadline-body",
     "safe-5-rows",
     "safe-100-rows",
     "safe-1000-rows",
@@ -56,7 +63,7 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/instructions.txt");
 
 /// Answers without a network.
-struct Answer(StatusCode);
+struct Answer(StatusCode, &'static str);
 
 static ANSWERED: AtomicU64 = AtomicU64::new(0);
 
@@ -64,7 +71,7 @@ static ANSWERED: AtomicU64 = AtomicU64::new(0);
 impl Middleware for Answer {
     async fn handle(&self, _: Request, _: &mut Extensions, _: Next<'_>) -> reqwest_middleware::Result<Response> {
         ANSWERED.fetch_add(1, Ordering::Relaxed);
-        let mut response = http::Response::new("");
+        let mut response = http::Response::new(self.1);
         *response.status_mut() = self.0;
         Ok(Response::from(response))
     }
@@ -116,21 +123,26 @@ fn client(scenario: &str, answer: StatusCode) -> ClientWithMiddleware {
     let builder = match scenario {
         "nothing" => builder,
         "next" => builder.with(Pass),
-        "clone" | "clone-post" => builder.with(Cloning),
+        "clone" | "clone-post" | "clone-keyed-post" => builder.with(Cloning),
         "reqwest-retry" => {
             let policy = ExponentialBackoff::builder().retry_bounds(HOUR, HOUR).build_with_max_retries(ATTEMPTS - 1);
             builder.with(RetryTransientMiddleware::new_with_policy(policy))
         }
         "safe" | "safe-info" | "safe-keyed-post" => builder.with(safe()),
-        "safe-deadline" => builder.with(safe().with_deadline(HOUR)),
+        "safe-deadline" | "safe-deadline-body" => builder.with(safe().with_deadline(HOUR)),
         "safe-witness" => builder.with(safe()).with(SendWitness::default_redirects()),
         "safe-5-rows" => builder.with(safe().with_catalog(catalog(5))),
         "safe-100-rows" => builder.with(safe().with_catalog(catalog(100))),
         "safe-1000-rows" => builder.with(safe().with_catalog(catalog(1000))),
         "safe-cooldown" => builder.with(safe().with_shared_cooldown(Cooldown::new())),
+        "safe-paved" | "safe-paved-outside" => {
+            let paved = safe().client(reqwest::Client::builder()).redirects_off().with(Answer(answer, ""));
+            let paved = if scenario == "safe-paved" { paved } else { paved.with_outside(Pass) };
+            return paved.build().unwrap();
+        }
         other => panic!("no scenario {other}"),
     };
-    builder.with(Answer(answer)).build()
+    builder.with(Answer(answer, if scenario.ends_with("-body") { "ok" } else { "" })).build()
 }
 
 /// Rows of which the last one matches.
@@ -167,10 +179,15 @@ impl Requests {
 
     async fn send(&self) {
         let keyed = self.scenario == "safe-keyed-post";
-        let method = if keyed || self.scenario == "clone-post" { Method::POST } else { Method::GET };
+        let method = if self.scenario.ends_with("-post") { Method::POST } else { Method::GET };
         // Not by a builder: what that costs would only make the shares look small.
         let mut request = Request::new(method, self.url.clone());
         request.headers_mut().clone_from(&self.headers);
+        if self.scenario == "clone-keyed-post" {
+            let mut key = HeaderValue::try_from(Uuid::new_v4().to_string()).unwrap();
+            key.set_sensitive(true);
+            request.headers_mut().insert(HeaderName::from_static("idempotency-key"), key);
+        }
         // Copied, as every caller's body comes into being somewhere.
         *request.body_mut() = self.body.as_ref().map(|body| body.to_vec().into());
         let mut extensions = Extensions::new();
@@ -211,37 +228,18 @@ fn waiting(scenario: &str, size: &str, count: u64) -> ! {
     })
 }
 
-/// What valgrind prints about one such run.
-fn valgrind(tool: &[&str], program: &[&str], count: u64) -> String {
-    let output = Command::new("valgrind")
-        .args(tool)
-        .arg(env::current_exe().unwrap())
-        .args(program)
-        .arg(count.to_string())
-        .output()
-        .expect("this benchmark needs valgrind");
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// A number after these words.
-fn number_after(report: &str, words: &str) -> u64 {
-    let rest = report.lines().find_map(|line| line.split(words).nth(1)).unwrap_or_else(|| panic!("no {words:?} in {report}"));
-    let digits: String = rest.trim_start().chars().take_while(|c| c.is_ascii_digit() || *c == ',').filter(char::is_ascii_digit).collect();
-    digits.parse().unwrap()
-}
-
 fn instructions(scenario: &str, size: &str) -> u64 {
     let tool = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
-    let count = |count| number_after(&valgrind(&tool, &["run", scenario, size], count), "Collected :");
+    let count = |count| counting::number_after(&counting::valgrind(&tool, &["run", scenario, size], count), "Collected :");
     (count(MANY) - count(FEW)) / (MANY - FEW)
 }
 
 /// Blocks and bytes that each operation allocates.
 fn allocations(verb: &str, scenario: &str, size: &str) -> (f64, f64) {
     let heap = |count| {
-        let report = valgrind(&["--tool=dhat", "--dhat-out-file=/dev/null"], &[verb, scenario, size], count);
+        let report = counting::valgrind(&["--tool=dhat", "--dhat-out-file=/dev/null"], &[verb, scenario, size], count);
         let total = report.lines().find(|line| line.contains("Total:")).expect("a total").to_owned();
-        [number_after(&total, " in "), number_after(&total, "Total:")]
+        [counting::number_after(&total, " in "), counting::number_after(&total, "Total:")]
     };
     let ([few_blocks, few_bytes], [many_blocks, many_bytes]) = (heap(FEW), heap(MANY));
     let each = |few: u64, many: u64| (many - few) as f64 / (MANY - FEW) as f64;
@@ -251,8 +249,8 @@ fn allocations(verb: &str, scenario: &str, size: &str) -> (f64, f64) {
 /// Bytes that each waiting operation holds, its task included.
 fn held(scenario: &str) -> u64 {
     let heap = |count| {
-        let report = valgrind(&["--tool=dhat", "--dhat-out-file=/dev/null"], &["wait", scenario, SIZES[0]], count);
-        number_after(&report, "At t-end:")
+        let report = counting::valgrind(&["--tool=dhat", "--dhat-out-file=/dev/null"], &["wait", scenario, SIZES[0]], count);
+        counting::number_after(&report, "At t-end:")
     };
     (heap(MANY) - heap(FEW)) / (MANY - FEW)
 }

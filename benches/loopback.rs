@@ -9,7 +9,7 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "what fails here fails the run")]
 
-use std::{convert::Infallible, fs, net::SocketAddr, sync::mpsc, thread, time::Duration};
+use std::{convert::Infallible, env, fs, net::SocketAddr, sync::mpsc, thread, time::Duration};
 
 use futures_util::future::join_all;
 use http::Extensions;
@@ -32,7 +32,7 @@ enum Protocol {
     Http2,
 }
 
-const CONTENDERS: [&str; 6] = ["plain reqwest", "empty middleware", "reqwest-retry", "ours", "ours, both limits", "ours, paved"];
+const CONTENDERS: [&str; 7] = ["plain reqwest", "empty middleware", "clone", "reqwest-retry", "ours", "ours, both limits", "ours, paved"];
 /// The places of what the others are measured against.
 const PLAIN: usize = 0;
 const EMPTY: usize = 1;
@@ -44,6 +44,19 @@ struct Pass;
 impl Middleware for Pass {
     async fn handle(&self, request: Request, extensions: &mut Extensions, next: Next<'_>) -> reqwest_middleware::Result<Response> {
         next.run(request, extensions).await
+    }
+}
+
+/// What any middleware that may resend has to do.
+struct Cloning;
+
+#[async_trait::async_trait]
+impl Middleware for Cloning {
+    async fn handle(&self, request: Request, extensions: &mut Extensions, next: Next<'_>) -> reqwest_middleware::Result<Response> {
+        let copy = request.try_clone();
+        let answer = next.run(request, extensions).await;
+        drop(copy);
+        answer
     }
 }
 
@@ -66,6 +79,7 @@ impl Client {
         Self::Wrapped(match contender {
             "plain reqwest" => return Self::Plain(client),
             "empty middleware" => wrapped.with(Pass).build(),
+            "clone" => wrapped.with(Cloning).build(),
             "reqwest-retry" => {
                 let policy = ExponentialBackoff::builder().build_with_max_retries(3);
                 wrapped.with(RetryTransientMiddleware::new_with_policy(policy)).build()
@@ -148,7 +162,24 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
+/// One contender alone, for a profiler.
+fn alone(contender: &str, protocol: Protocol) {
+    let url: Url = format!("http://{}/", serve(protocol)).parse().unwrap();
+    in_a_runtime(async {
+        let client = Client::new(contender, protocol);
+        for _ in 0..4 * ROUNDS {
+            client.run(&url).await;
+        }
+    });
+}
+
 fn main() {
+    let arguments: Vec<String> = env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [contender, "h1"] => return alone(contender, Protocol::Http1),
+        [contender, "h2"] => return alone(contender, Protocol::Http2),
+        _ => {}
+    }
     for (protocol, name) in [(Protocol::Http1, "HTTP/1"), (Protocol::Http2, "HTTP/2")] {
         let url: Url = format!("http://{}/", serve(protocol)).parse().unwrap();
         let rounds = in_a_runtime(async {

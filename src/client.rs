@@ -163,7 +163,10 @@ impl SafeClientBuilder {
             Redirects::Counted(policy) => (counting(policy), SendWitness::counted(strays)),
         };
         let client = self.builder.retry(reqwest::retry::never()).redirect(policy).referer(false).build()?;
-        let outside = self.outside.into_iter().fold(ClientBuilder::new(client).with(OneCall), ClientBuilder::with_arc);
+        let bare = ClientBuilder::new(client);
+        // Where nobody stands outside, nobody can send a request again within one call.
+        let bare = if self.outside.is_empty() { bare } else { bare.with(OneCall) };
+        let outside = self.outside.into_iter().fold(bare, ClientBuilder::with_arc);
         let inside = self.inside.into_iter().fold(outside.with(retry), ClientBuilder::with_arc);
         Ok(self.inits.into_iter().fold(inside.with(witness), ClientBuilder::with_arc_init).build())
     }

@@ -360,6 +360,7 @@ impl Endpoint {
         self
     }
 
+    #[inline]
     pub(crate) fn effect(&self) -> Effect {
         let is_probed = self.0.probe.is_some();
         match &self.0.kind {
@@ -377,6 +378,7 @@ impl Endpoint {
 
     /// Whether the operation changes anything. [`never_resend`](Self::never_resend) says nothing
     /// about that, so the method does.
+    #[inline]
     pub(crate) fn is_write(&self, method: &Method) -> bool {
         match self.0.kind {
             Kind::Read => false,
@@ -413,15 +415,17 @@ impl Endpoint {
     }
 
     /// Whether an answer means at this endpoint what it means anywhere, so that a first answer is
-    /// read by status and hints alone, and nothing is to be settled before the first send.
+    /// read by status, hints and what its contract says of the key, and nothing but a key is to be
+    /// settled before the first send.
+    #[inline]
     pub(crate) fn reads_as_any(&self) -> bool {
         let Terms { kind, probe, classifier, wait_reader, most_body, refreshed_after, .. } = &*self.0;
-        let keyless = match kind {
+        let unguarded = match kind {
             Kind::Read | Kind::IdempotentWrite | Kind::UnprotectedWrite | Kind::NeverResend => true,
-            Kind::KeyedWrite(_) => false,
+            Kind::KeyedWrite(contract) => !contract.guards_reuse(),
         };
         let plainly_read = classifier.is_none() && wait_reader.is_none() && *refreshed_after == RetryStatuses::NONE;
-        keyless && probe.is_none() && plainly_read && most_body.is_none()
+        unguarded && probe.is_none() && plainly_read && most_body.is_none()
     }
 
     pub(crate) fn limit(&self) -> Option<Duration> {

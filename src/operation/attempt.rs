@@ -15,6 +15,7 @@ use crate::contract::endpoint::DeadlineCovers;
 use crate::{
     contract::endpoint::{Answer, Endpoint},
     contract::hints::HintSources,
+    operation::key::OperationKey,
     operation::plan::Plan,
     operation::supply::Outgoing,
     outcome::facts::AttemptFacts,
@@ -23,6 +24,7 @@ use crate::{
     proof::cause::{Cause, TimeLimit},
     proof::errors,
     proof::witness::{Head, KeyKept, Marked, Redirects, SendSlot, Strays, Terms},
+    request::call::Call,
     request::deadline::Deadline,
     request::replay::ReplayError,
     response::body::{self, Loss, Read, Whole},
@@ -72,11 +74,11 @@ pub(crate) fn send<'a>(
 ) -> impl Future<Output = Attempt> + MaybeSend + 'a {
     async move {
         let started = Instant::now();
-        let limit = Limit::of(plan.attempt_limit, deadline);
-        let promised = plan.key.as_ref().and_then(|key| key.written(outgoing.headers()));
+        let limit = Limit::of(started, plan.attempt_limit, deadline);
+        let promised = plan.key.as_deref().map(OperationKey::written);
         let strays = plan.settings.strays.as_ref().map(Strays::count);
         let terms = Terms { watch: plan.watch(), promised, redirects, looks_only: plan.is_left_alone() };
-        let mut marked = Marked::new(extensions, terms);
+        let mut marked = Marked::new::<Call>(extensions, terms);
         #[cfg(target_arch = "wasm32")] // a body gets its deadline before it is sent for, or never
         let outgoing = if plan.deadline_covers == DeadlineCovers::Body { outgoing.until(plan.deadline) } else { outgoing };
         let sent = outgoing.send(next, &mut marked.extensions);
@@ -100,29 +102,23 @@ pub(crate) struct Sent {
 
 impl Sent {
     /// What it means.
-    pub(crate) async fn means(self, plan: &Plan<'_>, earlier: Earlier) -> Attempt {
+    async fn means(self, plan: &Plan<'_>, earlier: Earlier) -> Attempt {
+        match plan.endpoint.as_ref().and_then(Endpoint::most_body) {
+            // Boxed: most attempts have nothing to read.
+            Some(most) => Box::pin(self.means_read(plan, earlier, most)).await,
+            None => self.means_unread(plan, earlier),
+        }
+    }
+
+    /// What it means, where an answer is judged without its body.
+    pub(crate) fn means_unread(self, plan: &Plan<'_>, earlier: Earlier) -> Attempt {
         let Self { result, marked, limit, started, strays } = self;
-        let ended = Instant::now();
-        let mut attempt = Attempt {
-            held: Held::TimedOut(limit.is),
-            facts: AttemptFacts {
-                signal: Signal::Failed,
-                evidence: Evidence::Unknown,
-                cause: Cause::TimedOut(limit.is),
-                status: None,
-                hint: None,
-                keeps_alive: None,
-                key_answer: None,
-                key_kept: KeyKept::Kept,
-                sends: 1,
-                started,
-                ended,
-            },
-            waits_from: ended,
-            extensions: Extensions::new(),
-        };
+        let mut attempt = Attempt::cut(limit, started);
         match result {
-            Ok(Ok(response)) => attempt.answered(plan, response, limit, &marked.slot, earlier).await,
+            Ok(Ok(response)) => {
+                let seen = attempt.head_of(plan, &response, &marked.slot);
+                attempt.answered(plan, response, seen.as_deref(), None, earlier);
+            }
             Ok(Err(error)) => attempt.failed(plan, error, &marked.slot, earlier),
             // proof: every send of this client is witnessed, and none was.
             Err(_) if marked.slot.count() == 0 && strays.is_some() && strays == plan.settings.strays.as_ref().map(Strays::count) => {
@@ -130,10 +126,19 @@ impl Sent {
             }
             Err(_) => attempt.facts.evidence = unanswered(&marked.slot),
         }
-        attempt.facts.key_kept = marked.slot.key_kept();
-        attempt.facts.sends = marked.slot.count().max(1);
-        attempt.extensions = marked.left_behind();
-        attempt
+        attempt.ends(marked)
+    }
+
+    async fn means_read(self, plan: &Plan<'_>, earlier: Earlier, most: usize) -> Attempt {
+        let Self { result, marked, limit, started, strays } = self;
+        match result {
+            Ok(Ok(response)) => {
+                let mut attempt = Attempt::cut(limit, started);
+                attempt.read(plan, response, limit, &marked.slot, earlier, most).await;
+                attempt.ends(marked)
+            }
+            result => Self { result, marked, limit, started, strays }.means_unread(plan, earlier),
+        }
     }
 }
 
@@ -166,8 +171,10 @@ pub(crate) struct Limit {
 
 impl Limit {
     /// The shorter of an attempt's own limit, from now on, and the time left.
-    pub(crate) fn of(attempt: Option<Duration>, deadline: Deadline) -> Self {
-        let until = attempt.map_or(Deadline::NONE, Deadline::after).earlier(deadline);
+    #[inline]
+    pub(crate) fn of(now: Instant, attempt: Option<Duration>, deadline: Deadline) -> Self {
+        let Some(attempt) = attempt else { return Self { until: deadline, is: TimeLimit::Deadline } };
+        let until = Deadline::from(now, attempt).earlier(deadline);
         Self { until, is: if until == deadline { TimeLimit::Deadline } else { TimeLimit::Attempt } }
     }
 }
@@ -207,27 +214,59 @@ impl Attempt {
         }
     }
 
-    async fn answered(&mut self, plan: &Plan<'_>, response: Response, limit: Limit, slot: &SendSlot, earlier: Earlier) {
+    /// One that its limit cut, as far as nothing else is known.
+    fn cut(limit: Limit, started: Instant) -> Self {
+        let ended = Instant::now();
+        Self {
+            held: Held::TimedOut(limit.is),
+            facts: AttemptFacts {
+                signal: Signal::Failed,
+                evidence: Evidence::Unknown,
+                cause: Cause::TimedOut(limit.is),
+                status: None,
+                hint: None,
+                keeps_alive: None,
+                key_answer: None,
+                key_kept: KeyKept::Kept,
+                sends: 1,
+                started,
+                ended,
+            },
+            waits_from: ended,
+            extensions: Extensions::new(),
+        }
+    }
+
+    /// The same with what was left in its slot and extensions.
+    fn ends(mut self, marked: Marked) -> Self {
+        self.facts.key_kept = marked.slot.key_kept();
+        self.facts.sends = marked.slot.count().max(1);
+        self.extensions = marked.left_behind();
+        self
+    }
+
+    /// Takes in the head of an answer. Gives the headers that the witness saw: an inner middleware
+    /// may have built the answer anew, without what the server said in it.
+    fn head_of(&mut self, plan: &Plan<'_>, response: &Response, slot: &SendSlot) -> Option<Box<HeaderMap>> {
+        let seen = slot.answer().and_then(|head| head.headers);
+        self.head(plan, response.status(), [Some(response.headers()), seen.as_deref()], slot);
+        seen
+    }
+
+    fn answered(&mut self, plan: &Plan<'_>, response: Response, seen: Option<&HeaderMap>, whole: Option<&Whole>, earlier: Earlier) {
+        self.means(plan, response.status(), [Some(response.headers()), seen], whole, earlier, RetryPolicy::read);
+        self.held = Held::Response(response);
+    }
+
+    /// The answer of an endpoint that wants so much of its body to be read.
+    async fn read(&mut self, plan: &Plan<'_>, response: Response, limit: Limit, slot: &SendSlot, earlier: Earlier, most: usize) {
         let status = response.status();
-        // An inner middleware may have built the answer anew, without what the server said in it.
-        let seen = slot.answer().map(|head| head.headers);
-        self.head(plan, status, [Some(response.headers()), seen.as_ref()], slot);
-        let most = plan.endpoint.as_ref().and_then(Endpoint::most_body);
-        let read = match most {
-            Some(most) => Box::pin(body::read(response, most, limit.until)).await,
-            None => Read::TooLong(response),
-        };
-        match read {
-            Read::Whole { response, whole } => {
-                self.means(plan, status, [Some(response.headers()), seen.as_ref()], Some(&whole), earlier, RetryPolicy::read);
-                self.held = Held::Response(response);
-            }
-            Read::TooLong(response) => {
-                self.means(plan, status, [Some(response.headers()), seen.as_ref()], None, earlier, RetryPolicy::read);
-                self.held = Held::Response(response);
-            }
+        let seen = self.head_of(plan, &response, slot);
+        match body::read(response, most, limit.until).await {
+            Read::Whole { response, whole } => self.answered(plan, response, seen.as_deref(), Some(&whole), earlier),
+            Read::TooLong(response) => self.answered(plan, response, seen.as_deref(), None, earlier),
             Read::Lost(lost) => {
-                self.means(plan, status, [Some(&lost.head.headers), seen.as_ref()], None, earlier, RetryPolicy::read_without_body);
+                self.means(plan, status, [Some(&lost.head.headers), seen.as_deref()], None, earlier, RetryPolicy::read_without_body);
                 self.waits_from = Instant::now();
                 (self.facts.cause, self.held) = match (lost.loss, lost.error) {
                     (Loss::Transport, Some(error)) => {
@@ -310,7 +349,7 @@ impl Attempt {
 
     /// An inner middleware made an error of this answer. It means what it would have meant.
     fn made_an_error(&mut self, plan: &Plan<'_>, head: &Head, slot: &SendSlot, earlier: Earlier) {
-        let said = [Some(&head.headers), None];
+        let said = [head.headers.as_deref(), None];
         self.head(plan, head.status, said, slot);
         if head.is_error() {
             self.means(plan, head.status, said, None, earlier, RetryPolicy::read);
@@ -321,6 +360,7 @@ impl Attempt {
 }
 
 /// Whether an answer holds neither a wait nor advice, as far as they are read.
+#[inline]
 pub(crate) fn says_nothing(hints: HintSources, headers: &HeaderMap) -> bool {
     if hints == HintSources::STANDARD {
         return !headers.contains_key(RETRY_AFTER);

@@ -1,11 +1,12 @@
 //! A first send of which nobody was told yet.
 
+use reqwest::Request;
+
 #[cfg(feature = "metrics")]
 use crate::observe::Meters;
 use crate::{
     observe::{OperationFacts, Telemetry, Watched},
     operation::plan::Light,
-    operation::supply::Supply,
     platform::Instant,
 };
 
@@ -13,20 +14,18 @@ use crate::{
 pub(crate) struct Begun {
     pub(crate) started: Instant,
     #[cfg(feature = "metrics")]
-    pub(crate) meters: Option<Meters>,
+    pub(crate) meters: Meters,
 }
 
 impl Begun {
     #[cfg_attr(not(feature = "metrics"), expect(unused_variables, reason = "only metrics tell of a send that begins"))]
-    pub(super) fn now(light: &Light<'_>, supply: &Supply) -> Self {
+    pub(super) fn at(started: Instant, light: &Light<'_>, request: &Request) -> Self {
         #[cfg(feature = "metrics")]
-        let meters = supply.template().map(|request| Meters::of(&light.facts(request), &light.settings.telemetry));
+        let meters = Meters::of(&light.facts(request), &light.settings.telemetry);
         #[cfg(feature = "metrics")]
-        if let Some(meters) = &meters {
-            meters.attempt();
-        }
+        meters.attempt();
         Self {
-            started: Instant::now(),
+            started,
             #[cfg(feature = "metrics")]
             meters,
         }
@@ -38,14 +37,12 @@ impl Begun {
             telemetry,
             operation,
             #[cfg(feature = "metrics")]
-            self.meters.clone(),
+            Some(self.meters.clone()),
         )
     }
 
     pub(super) fn went_well(&self) {
         #[cfg(feature = "metrics")]
-        if let Some(meters) = &self.meters {
-            meters.went_well();
-        }
+        self.meters.went_well();
     }
 }

@@ -19,9 +19,11 @@ use crate::{
 /// The key an operation is sent with.
 pub(crate) struct OperationKey {
     key: IdempotencyKey,
-    /// The key's header and its companion: what must be the same on every attempt, and belongs to
-    /// no other request.
-    headers: Vec<HeaderName>,
+    /// The key's header and its companion, or the former twice: what must be the same on every
+    /// attempt, and belongs to no other request.
+    headers: [HeaderName; 2],
+    /// The key as it stands in its header.
+    value: HeaderValue,
     /// When the key was first sent: by an earlier operation, or by this one.
     first_use: SystemTime,
     /// Time from the key's first use to the start of this operation; [`Duration::MAX`] where nobody
@@ -73,16 +75,18 @@ impl OperationKey {
         let now = wall_clock();
         let first_use = key.first_use().unwrap_or(now);
         let age = age_of(first_use, now);
-        let mut headers = vec![contract.header().clone()];
-        let value = contract.encode(&key).map_err(Misuse::InvalidKey)?;
-        if written.is_none() {
-            request.headers_mut().insert(contract.header(), value);
+        let encoded = contract.encode(&key).map_err(Misuse::InvalidKey)?;
+        if request.headers().is_empty() {
+            // By itself, the map would make room for six.
+            request.headers_mut().reserve(1);
         }
-        if let Some((name, value)) = contract.first_sent(first_use) {
-            request.headers_mut().entry(&name).or_insert(value);
-            headers.push(name);
-        }
-        Ok(Some(Self { key, headers, first_use, age, provenance }))
+        let value = request.headers_mut().entry(contract.header()).or_insert(encoded).clone();
+        let companion = contract.first_sent(first_use).map(|(name, date)| {
+            request.headers_mut().entry(&name).or_insert(date);
+            name
+        });
+        let headers = [contract.header().clone(), companion.unwrap_or_else(|| contract.header().clone())];
+        Ok(Some(Self { key, headers, value, first_use, age, provenance }))
     }
 
     pub(crate) fn key(&self) -> &IdempotencyKey {
@@ -99,10 +103,15 @@ impl OperationKey {
         &self.headers
     }
 
-    /// The key as it stands in the headers of a request.
-    pub(crate) fn written(&self, headers: &HeaderMap) -> Option<(HeaderName, HeaderValue)> {
-        let name = self.headers.first()?;
-        headers.get(name).map(|value| (name.clone(), value.clone()))
+    /// The key as it stands in the headers of every attempt.
+    pub(crate) fn written(&self) -> (HeaderName, HeaderValue) {
+        let [name, _] = &self.headers;
+        (name.clone(), self.value.clone())
+    }
+
+    /// The key's age at the start of the operation.
+    pub(crate) fn age(&self) -> Duration {
+        self.age
     }
 
     /// The key's age this long after the start of the operation. The monotonic clock stands still

@@ -1,9 +1,10 @@
 //! The way of an operation that goes well at once: a clone, a deposit, a send.
 //!
-//! Most requests have nothing to settle but their deadline and who pays, and get an answer that no
-//! resend could improve. They need neither plan nor loop, so nothing of the two is made for them.
-//! Whatever comes back otherwise is handed to the loop as its first attempt, with everything that
-//! was settled; what has more to settle never comes here ([`Light`] says what that is).
+//! Most requests have nothing to settle but their deadline, their key and who pays, and get an
+//! answer that no resend could improve. They need neither plan nor loop, so nothing of the two is
+//! made for them. Whatever comes back otherwise is handed to the loop as its first attempt, with
+//! everything that was settled; what has more to settle never comes here ([`Light`] says what that
+//! is).
 
 use http::Extensions;
 use reqwest::{Request, Response};
@@ -19,35 +20,38 @@ use crate::{
     operation::supply::Supply,
     platform::{Instant, MaybeSend, timeout_at},
     proof::witness::{Marked, Strays},
+    request::call::Call,
+    request::deadline::Deadline,
     response::body,
     response::keep_alive::idle_timeout,
 };
 
 /// Carries one operation out, to its end.
-// No `async fn`: what such a one is given it keeps twice.
+#[expect(clippy::manual_async_fn, reason = "what an `async fn` is given it keeps twice")]
 pub(crate) fn carry_out<'a>(
     settings: &'a Settings,
     endpoint: Option<Endpoint>,
-    request: Request,
+    mut request: Request,
     extensions: &'a mut Extensions,
     next: Next<'a>,
 ) -> impl Future<Output = Result<Response>> + MaybeSend + 'a {
-    let mut supply = Supply::of(request);
     async move {
+        let now = Instant::now();
         let light = match settings.lane {
-            Lane::Open => supply.template().and_then(|request| Light::settle(settings, endpoint.as_ref(), request, extensions)),
+            Lane::Open => Light::settle(settings, endpoint.as_ref(), &mut request, extensions, now),
             #[cfg(all(test, feature = "testing", feature = "metrics"))]
             Lane::Closed => None,
         };
-        let Some((light, first)) = light.and_then(|light| Some((light, supply.split_plain()?))) else {
-            return Box::pin(run::carry_out(settings, endpoint, &mut supply, extensions, next)).await;
+        let light = match light {
+            Some(Ok(light)) => light,
+            Some(Err(misuse)) => return Err(run::misused(misuse, &request, extensions, &settings.telemetry)),
+            None => return Box::pin(run::carry_out(settings, endpoint, request, extensions, next)).await,
         };
-        let begun = Begun::now(&light, &supply);
-        let pending = Pending { light: &light, supply: &supply, begun: &begun, is: Progress::Sending };
-        light.account.deposit(begun.started);
-        let limit = Limit::of(light.attempt_limit, light.deadline);
-        let mut marked = Marked::new(extensions, light.watch().into());
-        let strays = settings.strays.as_ref().map(Strays::count);
+        let mut marked = Marked::new::<Call>(extensions, light.terms());
+        // The clone goes out: what stays where it is is not copied.
+        let Some(first) = Supply::first_of(&request) else {
+            return Box::pin(run::carry_out(settings, endpoint, request, extensions, next)).await;
+        };
         #[cfg(target_arch = "wasm32")] // as every attempt
         let first = if light.endpoint.as_ref().map_or(DeadlineCovers::Body, Endpoint::deadline_covers) == DeadlineCovers::Body {
             first.until(light.deadline)
@@ -55,32 +59,42 @@ pub(crate) fn carry_out<'a>(
             first
         };
         let sent = first.send(next.clone(), &mut marked.extensions);
+        let begun = Begun::at(now, &light, &request);
+        let pending = Pending { light: &light, request: &request, begun: &begun, is: Progress::Sending };
+        light.account.deposit(now);
+        let limit = Limit::of(now, light.attempt_limit, light.deadline);
+        let strays = settings.strays.as_ref().map(Strays::count);
         let result = match limit.until.instant() {
             Some(instant) => timeout_at(instant, sent).await.map_err(|_| limit.is),
             None => Ok(sent.await),
         };
         pending.came_back();
+        let answer = result.as_ref().ok().and_then(|answer| answer.as_ref().ok());
+        let went_well = answer.is_some_and(|answer| {
+            marked.slot.is_quiet()
+                && light.is_final(answer.status(), answer.headers(), extensions)
+                && says_nothing(light.hints(), answer.headers())
+        });
+        if let (true, Some(answer)) = (went_well, answer) {
+            begun.went_well();
+            if let Some(timeout) = idle_timeout(answer.headers()) {
+                settings.kept_alive.note(request.url(), timeout, Instant::now());
+            }
+            light.account.accepted();
+        }
         match result {
-            Ok(Ok(answer))
-                if marked.slot.is_quiet()
-                    && light.is_final(answer.status(), extensions)
-                    && says_nothing(light.hints(), answer.headers()) =>
-            {
-                begun.went_well();
-                if let (Some(timeout), Some(request)) = (idle_timeout(answer.headers()), supply.template()) {
-                    settings.kept_alive.note(request.url(), timeout, Instant::now());
+            Ok(answer) if went_well => {
+                marked.leave_in::<Call>(extensions);
+                let covers = light.endpoint.as_ref().map_or(DeadlineCovers::Body, Endpoint::deadline_covers);
+                if covers == DeadlineCovers::Head || light.deadline == Deadline::NONE {
+                    return answer;
                 }
-                light.account.accepted();
-                *extensions = marked.left_behind();
-                Ok(match light.endpoint.as_ref().map_or(DeadlineCovers::Body, Endpoint::deadline_covers) {
-                    DeadlineCovers::Body => body::bounded(answer, light.deadline),
-                    DeadlineCovers::Head => answer,
-                })
+                answer.map(|answer| body::bounded(answer, light.deadline))
             }
             result => {
-                let sent = Box::new(Sent { result, marked, limit, started: begun.started, strays });
+                let sent = Box::new(Sent { result, marked, limit, started: now, strays });
                 // Boxed: an operation without trouble does not carry the rest around.
-                Box::pin(run::carry_on(&light, &mut supply, &begun, sent, extensions, next)).await
+                Box::pin(run::carry_on(&light, request, &begun, sent, extensions, next)).await
             }
         }
     }
@@ -89,7 +103,7 @@ pub(crate) fn carry_out<'a>(
 /// Tells of an operation that is dropped while its send is on its way.
 struct Pending<'a> {
     light: &'a Light<'a>,
-    supply: &'a Supply,
+    request: &'a Request,
     begun: &'a Begun,
     is: Progress,
 }
@@ -107,8 +121,9 @@ impl Pending<'_> {
 
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
-        if let (Progress::Sending, Some(request)) = (&self.is, self.supply.template()) {
-            drop(self.begun.watched(&self.light.settings.telemetry, self.light.facts(request)));
+        match self.is {
+            Progress::Sending => drop(self.begun.watched(&self.light.settings.telemetry, self.light.facts(self.request))),
+            Progress::Back => {}
         }
     }
 }

@@ -6,9 +6,13 @@
 //! * **Policy and limits**: extension of the request > endpoint > client.
 //! * **Deadline**: as above, and then the scope caps whichever won.
 
-use std::{ops::Deref, time::Duration};
+use std::{
+    ops::Deref,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
-use http::{Extensions, Method, StatusCode};
+use http::{Extensions, HeaderMap, Method, StatusCode};
 use reqwest::{Request, Url};
 
 use crate::{
@@ -22,7 +26,7 @@ use crate::{
     outcome::report::ReportSlot,
     platform::Instant,
     policy::{Draw, Effect, IdempotencyKey, RetryPolicy, Signal, defaults},
-    proof::witness::Watch,
+    proof::witness::{Terms, Watch},
     request::attempt_headers::AttemptHeaders,
     request::call::Call,
     request::correlation::CorrelationId,
@@ -48,7 +52,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) attempt_limit: Option<Duration>,
     /// Present on marked requests.
     pub(crate) endpoint: Option<Endpoint>,
-    pub(crate) key: Option<OperationKey>,
+    pub(crate) key: Option<Arc<OperationKey>>,
     /// Present where the contract guards its keys.
     pub(crate) guarded: Option<GuardedKey<'a>>,
     /// Whether an earlier process may have sent the operation.
@@ -88,18 +92,19 @@ impl<'a> Plan<'a> {
         let correlation = correlation(request, extensions);
         let stated = endpoint.as_ref();
         let sent_before = extensions.get::<SentBefore>().copied();
-        let key = key(stated, request, extensions, sent_before)?;
+        let of_the_call = stated.and_then(Endpoint::contract).and_then(|_| Call::key_of(extensions, request));
+        let key = key(stated, request, extensions, of_the_call.as_ref(), sent_before)?;
         let alone = effect_alone(request);
         let effect = stated.map_or(alone, Endpoint::effect);
         // A key that is made now is not the one that it was sent under before.
-        let key_is_news = sent_before.is_some() && key.as_ref().is_some_and(OperationKey::was_made);
+        let key_is_news = sent_before.is_some() && key.as_deref().is_some_and(OperationKey::was_made);
         Ok(Self {
             method: request.method().clone(),
             url: request.url().clone(),
             policy: Policy::of(settings, stated, extensions),
             effect: if key_is_news { effect.without_key() } else { effect },
             is_write: stated.map_or(alone.is_write(), |endpoint| endpoint.is_write(request.method())),
-            deadline: deadline(settings, stated, extensions).earlier(Deadline::of_scope()),
+            deadline: deadline(settings, stated, extensions, Instant::now()).earlier(Deadline::of_scope()),
             deadline_covers: stated.map_or(DeadlineCovers::Body, Endpoint::deadline_covers),
             attempt_limit: attempt_limit(settings, stated),
             advice: advice_on_limits(settings, stated, effect).filter(|_| extensions.get::<Deadline>().is_none()),
@@ -109,8 +114,8 @@ impl<'a> Plan<'a> {
             cooldown: settings.cooldown.as_ref().map(|cooldown| cooldown.place(request)),
             headers: settings.attempt_headers.as_deref(),
             settings,
-            was_sent_before: sent_before.is_some() || key.as_ref().is_some_and(OperationKey::was_used_before),
-            guarded: guarded(settings, stated, key.as_ref(), request),
+            was_sent_before: sent_before.is_some() || key.as_deref().is_some_and(OperationKey::was_used_before),
+            guarded: guarded(settings, stated, key.as_deref(), request),
             correlation,
             key,
             endpoint,
@@ -143,7 +148,7 @@ impl<'a> Plan<'a> {
             headers: None,
             settings,
             correlation: correlation(request, extensions),
-            key: OperationKey::settle(request, None, extensions.get(), None)?,
+            key: OperationKey::settle(request, None, extensions.get(), None)?.map(Arc::new),
             guarded: None,
             was_sent_before: false,
             endpoint: None,
@@ -172,7 +177,7 @@ impl<'a> Plan<'a> {
             settings,
             was_sent_before: false,
             correlation: None,
-            key: None,
+            key: light.key.clone(),
             guarded: None,
             endpoint: light.endpoint.clone(),
         }
@@ -215,7 +220,7 @@ impl<'a> Plan<'a> {
             url: &self.url,
             endpoint: self.endpoint.as_ref().and_then(Endpoint::name),
             correlation: self.correlation.as_deref(),
-            key: self.key.as_ref().map(OperationKey::key),
+            key: self.key.as_deref().map(OperationKey::key),
             account: self.account,
             deadline: self.deadline,
             is_write: self.is_write,
@@ -245,49 +250,75 @@ pub(crate) struct Light<'a> {
     pub(crate) is_write: bool,
     pub(crate) deadline: Deadline,
     pub(crate) attempt_limit: Option<Duration>,
+    /// Of a keyed write; it was never sent before.
+    pub(crate) key: Option<Arc<OperationKey>>,
     pub(crate) account: BudgetAccount<'a>,
 }
 
 impl<'a> Light<'a> {
-    /// `None` where more has to be settled first.
-    pub(crate) fn settle(settings: &'a Settings, stated: Option<&Endpoint>, request: &Request, extensions: &Extensions) -> Option<Self> {
+    /// `None` where more has to be settled first, of a request that is as it was. The key of any
+    /// other is written into its headers.
+    ///
+    /// # Errors
+    /// As [`Plan::settle`].
+    // Inlined, so that what is settled is not copied.
+    #[inline]
+    pub(crate) fn settle(
+        settings: &'a Settings,
+        stated: Option<&Endpoint>,
+        request: &mut Request,
+        extensions: &Extensions,
+        now: Instant,
+    ) -> Option<Result<Self, Misuse>> {
+        let marks = other_marks(extensions);
         let asks_for_more = settings.cooldown.is_some() || settings.attempt_headers.is_some() || settings.telemetry.has_observers();
-        if asks_for_more
-            || stated.is_some_and(|endpoint| !endpoint.reads_as_any())
-            || says_more(extensions)
-            || observe::hears_what_goes_well()
-        {
+        if asks_for_more || stated.is_some_and(|endpoint| !endpoint.reads_as_any()) || says_more(marks) || observe::hears_what_goes_well() {
             return None;
         }
         let alone = effect_alone(request);
         let effect = stated.map_or(alone, Endpoint::effect);
         let is_write = stated.map_or(alone.is_write(), |endpoint| endpoint.is_write(request.method()));
         let key_of_hand = is_write && stated.is_none() && carries_a_key(request.headers());
-        let may_resend = policy(settings, stated, extensions).attempts() > 1 && effect.allows_resends();
+        let may_resend = policy(settings, stated, marks).attempts() > 1 && effect.allows_resends();
         if key_of_hand || !may_resend || advice_on_limits(settings, stated, effect).is_some() {
             return None;
         }
-        let deadline = deadline(settings, stated, extensions).earlier(Deadline::of_scope());
+        let deadline = deadline(settings, stated, marks, now).earlier(Deadline::of_scope());
         let is_stream = request.body().is_some_and(|body| body.as_bytes().is_none());
-        if deadline.time_left().is_zero() || settings.budget.is_one_of_many() || is_stream {
+        if deadline.has_passed(now) || settings.budget.is_one_of_many() || is_stream {
             return None;
         }
+        let key = match stated.and_then(Endpoint::contract) {
+            Some(_) if Call::key_of(extensions, request).is_some() => return None,
+            Some(_) => match key(stated, request, extensions, None, None) {
+                Ok(key) => key,
+                Err(misuse) => return Some(Err(misuse)),
+            },
+            None => None,
+        };
         let (endpoint, attempt_limit) = (stated.cloned(), attempt_limit(settings, stated));
-        Some(Self { settings, endpoint, effect, is_write, deadline, attempt_limit, account: settings.budget.account(request) })
+        // After the key: the caller's function may look at it.
+        let account = settings.budget.account(request);
+        Some(Ok(Self { settings, endpoint, effect, is_write, deadline, attempt_limit, key, account }))
     }
 
-    /// The attempt's terms, as [`Plan::watch`] has them.
-    pub(crate) fn watch(&self) -> Watch {
-        watch(self.is_write)
+    /// The terms of the first attempt: nothing was sent before it, so it may be redirected
+    /// anywhere.
+    #[inline]
+    pub(crate) fn terms(&self) -> Terms {
+        let promised = self.key.as_deref().map(OperationKey::written);
+        Terms { promised, ..watch(self.is_write).into() }
     }
 
-    /// Whether an answer with this status is the operation's result, unless something else says
-    /// more than the status.
-    pub(crate) fn is_final(&self, status: StatusCode, extensions: &Extensions) -> bool {
+    /// Whether an answer is the operation's result, unless its hints say more.
+    #[inline]
+    pub(crate) fn is_final(&self, status: StatusCode, headers: &HeaderMap, extensions: &Extensions) -> bool {
         let policy = policy(self.settings, self.endpoint.as_ref(), extensions);
-        !status.is_client_error() && !status.is_server_error() && policy.settles(Signal::Answered(status))
+        let of_the_key = || self.endpoint.as_ref().and_then(Endpoint::contract)?.answer(status, headers);
+        !status.is_client_error() && !status.is_server_error() && policy.settles(Signal::Answered(status)) && of_the_key().is_none()
     }
 
+    #[inline]
     pub(crate) fn hints(&self) -> HintSources {
         hints(self.settings, self.endpoint.as_ref())
     }
@@ -299,7 +330,7 @@ impl<'a> Light<'a> {
             url: request.url(),
             endpoint: self.endpoint.as_ref().and_then(Endpoint::name),
             correlation: None,
-            key: None,
+            key: self.key.as_deref().map(OperationKey::key),
             account: Some(self.account),
             deadline: self.deadline,
             is_write: self.is_write,
@@ -333,6 +364,14 @@ impl Deref for Policy<'_> {
     }
 }
 
+/// The extensions, or none where all that is in them is an endpoint and a call, which are known by
+/// then: to ask them for every other mark that a caller may have set costs more.
+fn other_marks(extensions: &Extensions) -> &Extensions {
+    static NOTHING: LazyLock<Extensions> = LazyLock::new(Extensions::new);
+    let known = || usize::from(extensions.get::<Endpoint>().is_some()) + usize::from(extensions.get::<Call>().is_some());
+    if (1..=2).contains(&extensions.len()) && known() == extensions.len() { &NOTHING } else { extensions }
+}
+
 /// Whether the request carries what is settled or told before or after every send.
 fn says_more(extensions: &Extensions) -> bool {
     !extensions.is_empty()
@@ -358,19 +397,24 @@ fn hints(settings: &Settings, endpoint: Option<&Endpoint>) -> HintSources {
 }
 
 /// The deadline of a request, before any scope caps it.
-fn deadline(settings: &Settings, endpoint: Option<&Endpoint>, extensions: &Extensions) -> Deadline {
-    extensions.get().copied().unwrap_or_else(|| limit(settings, endpoint).map_or(Deadline::NONE, Deadline::after))
+#[inline]
+fn deadline(settings: &Settings, endpoint: Option<&Endpoint>, extensions: &Extensions, now: Instant) -> Deadline {
+    let stated = || limit(settings, endpoint).map_or(Deadline::NONE, |limit| Deadline::from(now, limit));
+    extensions.get().copied().unwrap_or_else(stated)
 }
 
+#[inline]
 fn limit(settings: &Settings, endpoint: Option<&Endpoint>) -> Option<Duration> {
     endpoint.and_then(Endpoint::limit).or(settings.limit)
 }
 
+#[inline]
 fn attempt_limit(settings: &Settings, endpoint: Option<&Endpoint>) -> Option<Duration> {
     endpoint.and_then(Endpoint::attempt_limit).or(settings.attempt_limit)
 }
 
 /// What the limits that the program states leave no time for.
+#[inline]
 fn advice_on_limits(settings: &Settings, endpoint: Option<&Endpoint>, effect: Effect) -> Option<Advice> {
     let limit = limit(settings, endpoint)?;
     // The longest of all limits is none.
@@ -384,18 +428,18 @@ fn advice_on_limits(settings: &Settings, endpoint: Option<&Endpoint>, effect: Ef
     (effect.outlives_an_unknown() && outlasts(attempt)).then_some(Advice::DeadlineWithinAttempt)
 }
 
-/// The key the operation is sent with.
+/// The key the operation is sent with; an earlier pass of its call may have had it.
 fn key(
     endpoint: Option<&Endpoint>,
     request: &mut Request,
     extensions: &Extensions,
+    of_the_call: Option<&IdempotencyKey>,
     sent_before: Option<SentBefore>,
-) -> Result<Option<OperationKey>, Misuse> {
+) -> Result<Option<Arc<OperationKey>>, Misuse> {
     let contract = endpoint.and_then(Endpoint::contract);
-    let of_the_call = contract.and_then(|_| Call::key_of(extensions, request));
-    let key = OperationKey::settle(request, contract, extensions.get().or(of_the_call.as_ref()), sent_before)?;
+    let key = OperationKey::settle(request, contract, extensions.get().or(of_the_call), sent_before)?;
     if let (Some(endpoint), Some(key)) = (endpoint, &key) {
-        if endpoint.probe().is_none() && endpoint.effect().key_has_lapsed(key.age_after(Duration::ZERO)) {
+        if endpoint.probe().is_none() && endpoint.effect().key_has_lapsed(key.age()) {
             return Err(Misuse::KeyExpired);
         }
     }
@@ -405,7 +449,7 @@ fn key(
             Call::keep(extensions, request, key.once_used());
         }
     }
-    Ok(key)
+    Ok(key.map(Arc::new))
 }
 
 /// The key as the guard knows it, where the contract has one.

@@ -198,6 +198,7 @@ impl TokenBucket {
     }
 
     /// Deposits the share of one operation.
+    #[inline]
     pub fn deposit(&mut self, now: Instant) {
         self.advance(now);
         let saved = self.deposits.current();

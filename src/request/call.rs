@@ -7,22 +7,23 @@
 //! extensions is a weak reference, which a call that ended or was dropped leaves empty.
 
 use std::{
-    fmt,
+    cell::RefCell,
+    fmt, mem, ptr,
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
-use async_trait::async_trait;
 use http::Extensions;
 use reqwest::{Body, Request, Response};
 use reqwest_middleware::{Middleware, Next, Result};
 
-use crate::policy::IdempotencyKey;
+use crate::{platform::BoxFuture, policy::IdempotencyKey};
 
 /// The outermost middleware of the paved road.
 pub(crate) struct OneCall;
 
 /// The call that a pass belongs to, in the extensions of its request.
-#[derive(Debug, Clone)]
+/// [`Default`] is one of which nothing is left.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Call(Weak<Mutex<Vec<Pass>>>);
 
 /// What an earlier pass was, and its key, which counts as used from then on.
@@ -53,6 +54,12 @@ impl Call {
     }
 }
 
+impl PartialEq for Call {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ptr_eq(&other.0)
+    }
+}
+
 impl Pass {
     fn sends(&self, request: &Request) -> bool {
         self.request.method() == request.method()
@@ -68,14 +75,77 @@ impl fmt::Debug for Pass {
     }
 }
 
-#[cfg_attr(not(target_arch = "wasm32"), async_trait)]
-#[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
+/// How many calls a thread keeps, as the witness keeps the maps of their attempts.
+const MOST_SPARE: usize = 512;
+
+thread_local! {
+    /// Calls of which nothing is left: making one anew costs as much as a send does.
+    static SPARE: RefCell<Vec<Opened>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A call with the extensions that point to it, and nothing else in them.
+struct Opened {
+    call: Arc<Mutex<Vec<Pass>>>,
+    extensions: Extensions,
+}
+
+impl Opened {
+    fn new() -> Self {
+        let spare = SPARE.try_with(|spare| spare.try_borrow_mut().ok()?.pop()).ok().flatten();
+        spare.unwrap_or_else(|| {
+            let call = Arc::new(Mutex::new(Vec::new()));
+            let mut extensions = Extensions::new();
+            extensions.insert(Call(Arc::downgrade(&call)));
+            Self { call, extensions }
+        })
+    }
+
+    /// Keeps the call for a later one, where nothing but these extensions knows of it and no pass
+    /// left a key.
+    fn forget(self) {
+        let points_here = self.extensions.get::<Call>().is_some_and(|call| ptr::eq(call.0.as_ptr(), Arc::as_ptr(&self.call)));
+        if !points_here || self.extensions.len() != 1 || Arc::weak_count(&self.call) != 1 || Arc::strong_count(&self.call) != 1 {
+            return;
+        }
+        if self.call.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
+            // Where there is no room, or no thread-local any more, it is dropped.
+            let _ = SPARE.try_with(|spare| {
+                if let Ok(mut spare) = spare.try_borrow_mut() {
+                    if spare.len() < MOST_SPARE {
+                        spare.push(self);
+                    }
+                }
+            });
+        }
+    }
+}
+
+// Not by `async_trait`: a future in another would be copied into its box.
 impl Middleware for OneCall {
-    async fn handle(&self, request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
-        let call = Arc::new(Mutex::new(Vec::new()));
-        extensions.insert(Call(Arc::downgrade(&call)));
-        let result = next.run(request, extensions).await;
-        extensions.remove::<Call>();
-        result
+    fn handle<'s, 'e, 'n, 'f>(&'s self, request: Request, extensions: &'e mut Extensions, next: Next<'n>) -> BoxFuture<'f, Result<Response>>
+    where
+        Self: 'f,
+        's: 'f,
+        'e: 'f,
+        'n: 'f,
+    {
+        Box::pin(async move {
+            if !extensions.is_empty() {
+                let call = Arc::new(Mutex::new(Vec::new()));
+                extensions.insert(Call(Arc::downgrade(&call)));
+                let result = next.run(request, extensions).await;
+                extensions.remove::<Call>();
+                return result;
+            }
+            let Opened { call, extensions: ours } = Opened::new();
+            *extensions = ours;
+            let result = next.run(request, extensions).await;
+            if extensions.len() == 1 && extensions.get::<Call>().is_some() {
+                Opened { call, extensions: mem::take(extensions) }.forget();
+            } else {
+                extensions.remove::<Call>();
+            }
+            result
+        })
     }
 }

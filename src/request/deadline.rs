@@ -56,7 +56,7 @@ impl Deadline {
     /// The instant that lies `limit` ahead of now. Saturates: [`Duration::MAX`], and any limit
     /// beyond about 30 years, is [`NONE`](Self::NONE).
     pub fn after(limit: Duration) -> Self {
-        Instant::now().checked_add(limit).map_or(Self::NONE, Self::at)
+        Self::from(Instant::now(), limit)
     }
 
     /// The given instant; one that lies more than about 30 years ahead is [`NONE`](Self::NONE).
@@ -114,9 +114,22 @@ impl Deadline {
     }
 
     /// The deadline of the scope around the caller; read it once, at the start of an operation.
+    #[inline]
     pub(crate) fn of_scope() -> Self {
         // Ready at once: there is nothing in it to wait for.
         get_local_item().now_or_never().flatten().unwrap_or(Self::NONE)
+    }
+
+    /// As [`after`](Self::after), where the time is known.
+    #[inline]
+    pub(crate) fn from(now: Instant, limit: Duration) -> Self {
+        Self(now.checked_add(limit).filter(|_| limit <= HORIZON))
+    }
+
+    /// Whether it has passed at this time.
+    #[inline]
+    pub(crate) fn has_passed(self, now: Instant) -> bool {
+        self.0.is_some_and(|instant| instant <= now)
     }
 
     /// The instant itself, for timers.
@@ -125,6 +138,7 @@ impl Deadline {
     }
 
     /// The earlier of the two.
+    #[inline]
     pub(crate) fn earlier(self, other: Self) -> Self {
         self.min(other)
     }

@@ -9,6 +9,7 @@ const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 /// `Keep-Alive: timeout=5, max=100`: for how many seconds the server keeps a connection that nobody
 /// uses ([RFC 2068 §19.7.1.1](https://www.rfc-editor.org/rfc/rfc2068#section-19.7.1.1)). What
 /// cannot be read says nothing.
+#[inline]
 pub(crate) fn idle_timeout(headers: &HeaderMap) -> Option<Duration> {
     let field = headers.get(KEEP_ALIVE)?.to_str().ok()?;
     let mut parameters = field.split(',').filter_map(|parameter| parameter.split_once('='));

@@ -102,12 +102,14 @@ impl RetryBudget {
     }
 
     /// The account that pays for one operation.
+    #[inline]
     pub(crate) fn account(&self, request: &Request) -> BudgetAccount<'_> {
         BudgetAccount { ledgers: &self.ledgers, scope: self.scoping.scope(request).key }
     }
 
     /// Whether the budget is young, and many others of this process ended young: then it bounds one
     /// client among many, and all of them together nothing.
+    #[inline]
     pub(crate) fn is_one_of_many(&self) -> bool {
         self.ledgers.lifetime.is_one_of_many()
     }
@@ -139,11 +141,13 @@ pub(crate) struct BudgetAccount<'a> {
 
 impl BudgetAccount<'_> {
     /// Once per operation, before its first send.
+    #[inline]
     pub(crate) fn deposit(self, now: Instant) {
         self.ledgers.with(self.scope, now, |_, ledger| ledger.deposit(now));
     }
 
     /// After an answer that no resend could improve. Only an adaptive budget listens.
+    #[inline]
     pub(crate) fn accepted(self) {
         match self.ledgers.limits {
             Limits::Earned(_) => {}
@@ -223,6 +227,7 @@ impl Drop for Ledgers {
 }
 
 impl Ledgers {
+    #[inline]
     fn with<R>(&self, scope: ScopeKey, now: Instant, work: impl FnOnce(Payer, &mut Ledger) -> R) -> R {
         let open = || Ledger::open(self.limits, now);
         self.scopes.enter(scope, open, forgettable(now), |ledger| match ledger {

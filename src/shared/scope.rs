@@ -2,6 +2,7 @@
 //! one short lock.
 
 use std::{
+    cell::RefCell,
     fmt,
     hash::{BuildHasher, BuildHasherDefault, Hash, Hasher},
     iter::Rev,
@@ -40,9 +41,18 @@ pub struct ScopeKey(u64);
 impl ScopeKey {
     /// The key of a URL's scheme, host and port.
     #[must_use]
+    #[inline]
     pub fn origin(url: &Url) -> Self {
-        // A parsed URL does not spell out its scheme's own port, so its text tells origins apart;
-        // and of a text in two pieces, less has to be hashed than of three values.
+        // Where there is no thread-local any more, it is hashed.
+        LAST.try_with(|last| last.try_borrow_mut().map(|mut last| last.key_of(url)).ok())
+            .ok()
+            .flatten()
+            .unwrap_or_else(|| Self::hashed_origin(url))
+    }
+
+    /// A parsed URL does not spell out its scheme's own port, so its text tells origins apart. Of a
+    /// text in two pieces, less has to be hashed than of three values.
+    fn hashed_origin(url: &Url) -> Self {
         let mut hasher = SEED.build_hasher();
         hasher.write(url.scheme().as_bytes());
         hasher.write(b":");
@@ -54,6 +64,45 @@ impl ScopeKey {
     #[must_use]
     pub fn of(parts: &(impl Hash + ?Sized)) -> Self {
         Self(SEED.hash_one(parts))
+    }
+}
+
+/// No name in the DNS is longer.
+const LONGEST_HOST: usize = 253;
+
+thread_local! {
+    /// Most requests of a thread go where the one before went, and comparing costs a fifth of
+    /// hashing.
+    static LAST: RefCell<LastOrigin> = const { RefCell::new(LastOrigin::NONE) };
+}
+
+/// The origin that was asked about last, without the credentials that a URL may hold.
+struct LastOrigin {
+    scheme: String,
+    /// Empty where nothing is kept: only the host of a scheme without hosts is.
+    host: String,
+    port: Option<u16>,
+    key: ScopeKey,
+}
+
+impl LastOrigin {
+    const NONE: Self = Self { scheme: String::new(), host: String::new(), port: None, key: ScopeKey(0) };
+
+    #[inline]
+    fn key_of(&mut self, url: &Url) -> ScopeKey {
+        let (scheme, host, port) = (url.scheme(), url.host_str().unwrap_or_default(), url.port());
+        if host.is_empty() || self.port != port || self.host != host || self.scheme != scheme {
+            self.key = ScopeKey::hashed_origin(url);
+            self.host.clear();
+            // Not a text of any length.
+            if host.len() <= LONGEST_HOST && scheme.len() <= LONGEST_HOST {
+                self.scheme.clear();
+                self.scheme.push_str(scheme);
+                self.host.push_str(host);
+                self.port = port;
+            }
+        }
+        self.key
     }
 }
 
@@ -95,6 +144,7 @@ pub(crate) type ScopeOf = dyn Fn(&Request) -> ScopeKey + Send + Sync;
 pub(crate) type NameOf = dyn Fn(&Request) -> String + Send + Sync;
 
 impl Scoping {
+    #[inline]
     pub(crate) fn scope(&self, request: &Request) -> Scope {
         let origin = ScopeKey::origin(request.url());
         match self {
@@ -173,6 +223,11 @@ impl<V> Scopes<V> {
         work: impl FnOnce(Option<&mut V>) -> R,
     ) -> R {
         let mut scopes = self.lock();
+        if scopes.peek_mru().is_some_and(|(last, _)| *last == key) {
+            // It stays where it is in the order, so nothing is written but its value: other threads
+            // have less to wait for.
+            return work(scopes.peek_mut(&key));
+        }
         if scopes.len() >= defaults::SCOPES && !scopes.contains(&key) {
             match room(scopes.iter().rev()) {
                 Some(replaced) => scopes.pop(&replaced),

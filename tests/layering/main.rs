@@ -158,7 +158,6 @@ fn few_files_know_that_there_are_browsers() {
         "policy/instant.rs",
         "policy/mod.rs",
         "proof/mod.rs",
-        "request/call.rs",
         "request/replay/mod.rs",
         "response/mod.rs",
     ];

@@ -19,7 +19,7 @@ use crate::{
     RetryReport, SafeRetry, SendWitness,
     operation::plan::{Light, Plan},
     operation::settings::Lane,
-    policy::{AdaptiveLimits, Verdict, defaults},
+    policy::{AdaptiveLimits, KeyFormat, KeySource, Replays, Verdict, defaults},
     report::Decided,
     shared::cooldown::Cooldown,
     testing::{Draws, Scripted, Step},
@@ -184,8 +184,18 @@ fn cases() -> Vec<(&'static str, SafeRetry, Sends)> {
     by_hand.headers_mut().insert("idempotency-key", "k".parse().unwrap());
     let mut stream = of(Method::PUT);
     *stream.body_mut() = Some(Body::wrap(http_body_util::Full::new(bytes::Bytes::from_static(b"1 coffee"))));
-    let mut keyed = with(Endpoint::keyed_write(KeyContract::STRIPE));
-    keyed.insert(IdempotencyKey::parse("k1").unwrap());
+    let stripe = || with(Endpoint::keyed_write(KeyContract::STRIPE).named("order"));
+    let under = |key: &'static str| {
+        let mut request = of(Method::POST);
+        request.headers_mut().insert("idempotency-key", key.parse().unwrap());
+        request
+    };
+    let mut given = stripe();
+    given.insert(IdempotencyKey::parse("k1").unwrap());
+    let callers = KeyContract::STRIPE.with_source(KeySource::CallerMust);
+    let one_keyed = |contract| vec![(of(Method::POST), with(Endpoint::keyed_write(contract)))];
+    let unmarked_replays =
+        KeyContract::new(http::HeaderName::from_static("x-key"), KeyFormat::Quoted, SECOND).with_replays(Replays::Everything);
     vec![
         ("unmarked", plain(), each(Extensions::new)),
         ("many of them", plain(), (0..12).map(|_| (get(), Extensions::new())).collect()),
@@ -214,7 +224,12 @@ fn cases() -> Vec<(&'static str, SafeRetry, Sends)> {
         ("idempotent write", plain(), each(|| with(Endpoint::idempotent_write().with_attempt_limit(SECOND)))),
         ("unprotected write", plain(), each(|| with(Endpoint::unprotected_write().with_deadline(SECOND)))),
         ("never", plain(), each(|| with(Endpoint::never_resend()))),
-        ("keyed", plain(), vec![(of(Method::POST), keyed)]),
+        ("keyed", plain(), vec![(of(Method::POST), stripe()), (under("k1"), stripe()), (of(Method::POST), stripe())]),
+        ("keyed, with a deadline", plain().with_deadline(3 * SECOND).with_attempt_limit(SECOND), vec![(under("k1"), stripe())]),
+        ("keyed, remembered for a second", plain(), one_keyed(unmarked_replays)),
+        ("key given", plain(), vec![(of(Method::POST), given)]),
+        ("key used wrongly", plain(), vec![(under("k, 1"), stripe()), (of(Method::POST), with(Endpoint::keyed_write(callers)))]),
+        ("key guarded", plain(), vec![(under("k1"), with(Endpoint::keyed_write(KeyContract::STRIPE.with_reuse_guard())))]),
         ("classified", plain(), each(|| with(Endpoint::read().classified_by(|_| Some(Verdict::Resendable))))),
         ("trusted", plain(), each(|| with(Endpoint::unprotected_write().trusting_refusal(http::StatusCode::SERVICE_UNAVAILABLE)))),
         ("hints", plain().with_hints(crate::hints::HintSources::ALL), each(Extensions::new)),
@@ -233,6 +248,9 @@ fn scripts() -> Vec<(&'static str, Vec<Step>)> {
         ("throttled unreadably", vec![Step::status(429).with_header("retry-after", "soon"), ok()]),
         ("a hint with a success", vec![ok().with_header("retry-after", "2"), busy(), ok()]),
         ("a veto", vec![busy().with_header("x-should-retry", "false"), ok()]),
+        ("a replay", vec![ok().with_header("idempotent-replayed", "true")]),
+        ("still running", vec![Step::status(409), ok()]),
+        ("other content", vec![Step::status(400)]),
         ("advice with a success", vec![ok().with_header("x-should-retry", "true")]),
         ("not found", vec![Step::status(404).with_header("retry-after", "1")]),
         ("not modified", vec![Step::status(304)]),
@@ -298,7 +316,7 @@ fn chain(error: &anyhow::Error) -> String {
 async fn compare(observed: bool, road: Road, scope: Option<Duration>) {
     // How old a key is tells the clock on the wall, and only an observer sees it.
     let names: Vec<_> = cases().into_iter().map(|(name, ..)| name).collect();
-    for (case, of_case) in names.into_iter().enumerate().filter(|(_, name)| !observed || *name != "keyed") {
+    for (case, of_case) in names.into_iter().enumerate().filter(|(_, name)| !observed || !name.starts_with("key")) {
         for (name, script) in scripts() {
             let with = pass(Lane::Open, observed, road, case, &script, scope).await;
             let without = pass(Lane::Closed, observed, road, case, &script, scope).await;
@@ -321,18 +339,19 @@ async fn what_has_nothing_else_to_settle_goes_by_the_lane_and_nothing_else_does(
         "correlated",
         "key without contract",
         "never",
-        "keyed",
+        "key given",
+        "key guarded",
         "classified",
     ];
     for (name, retry, sends) in cases() {
         advance(defaults::YOUNG_BUDGET).await;
         let mut settings = None;
         drop(retry.with(|given| settings = Some(given.clone())));
-        let (settings, (request, extensions)) = (settings.unwrap(), sends.into_iter().next().unwrap());
+        let (settings, (mut request, extensions)) = (settings.unwrap(), sends.into_iter().next().unwrap());
         // A deadline of the case has aged with the budget.
         let aged = extensions.get::<Deadline>().is_some();
         let endpoint = Plan::endpoint(&settings, &request, &extensions);
-        let light = Light::settle(&settings, endpoint.as_ref(), &request, &extensions);
+        let light = Light::settle(&settings, endpoint.as_ref(), &mut request, &extensions, Instant::now());
         assert_eq!(light.is_some(), !elsewhere.contains(&name) && !aged, "{name}");
     }
 }

@@ -45,24 +45,25 @@ use crate::{
 use giving_up::Progress;
 use preparing::Unsent;
 use probing::Probed;
-use results::misused;
+pub(crate) use results::misused;
 
 /// Carries one operation out, to its end.
-#[expect(clippy::manual_async_fn, reason = "what an `async fn` is given it keeps twice")]
+// No `async fn`: what such a one is given it keeps twice.
 pub(crate) fn carry_out<'a>(
     settings: &'a Settings,
     endpoint: Option<Endpoint>,
-    supply: &'a mut Supply,
+    request: Request,
     extensions: &'a mut Extensions,
     next: Next<'a>,
 ) -> impl Future<Output = Result<Response>> + MaybeSend + 'a {
+    let mut supply = Supply::of(request);
     async move {
         let Some(request) = supply.template_mut() else { return Err(spent()) };
         let plan = match Plan::settle(settings, endpoint, request, extensions) {
             Ok(plan) => plan,
             Err(misuse) => return Err(misused(misuse, request, extensions, &settings.telemetry)),
         };
-        let mut run = Run::new(&plan, &settings.telemetry, supply, extensions, next);
+        let mut run = Run::new(&plan, &settings.telemetry, &mut supply, extensions, next);
         run.watched_start().await
     }
 }
@@ -87,20 +88,26 @@ pub(crate) fn hands_off<'a>(
 }
 
 /// Carries on with an operation whose first send came back from the lane.
-#[expect(clippy::manual_async_fn, reason = "what an `async fn` is given it keeps twice")]
+// No `async fn`: what such a one is given it keeps twice.
 pub(crate) fn carry_on<'a>(
     light: &'a Light<'a>,
-    supply: &'a mut Supply,
+    request: Request,
     begun: &'a Begun,
     first: Box<Sent>,
     extensions: &'a mut Extensions,
     next: Next<'a>,
 ) -> impl Future<Output = Result<Response>> + MaybeSend + 'a {
+    let mut supply = Supply::sent_once(request);
     async move {
         let Some(request) = supply.template() else { return Err(spent()) };
         let plan = Plan::after_the_first(light, request, extensions);
-        let mut run = Run::sent_once(&plan, &light.settings.telemetry, supply, begun, extensions, next);
-        let mut attempt = Box::pin(first.means(&plan, Earlier::NONE)).await;
+        let mut run = Run::sent_once(&plan, &light.settings.telemetry, &mut supply, begun, extensions, next);
+        let mut attempt = {
+            // Its box ends here: the operation may wait for long.
+            let sent = first;
+            // The lane takes no endpoint that has bodies read.
+            sent.means_unread(&plan, Earlier::NONE)
+        };
         run.came_back(&attempt);
         run.go_on(&mut attempt).await
     }
@@ -279,7 +286,7 @@ impl<'a> Run<'a> {
             account.deposit(self.started);
         }
         if let Some(wanted) = self.plan.headers {
-            let key_headers = self.plan.key.as_ref().map_or(&[][..], OperationKey::headers);
+            let key_headers = self.plan.key.as_deref().map_or(&[][..], OperationKey::headers);
             let time = self.plan.attempt_limit.unwrap_or(Duration::MAX).min(self.sending_until.time_left());
             wanted.write(outgoing.headers_mut(), key_headers, self.sends, time, &mut self.told_time_left);
         }

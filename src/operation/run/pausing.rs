@@ -22,13 +22,14 @@ impl Run<'_> {
     pub(super) async fn pause(&self, attempt: &mut Attempt, pause: Duration) -> Result<(), StopReason> {
         let until = reach(attempt.waits_from, pause)?;
         if let Held::Response(response) = &mut attempt.held {
-            // Boxed, as what follows: while a pause passes, neither takes any room.
-            let drained = Box::pin(drain::read_rest(response, self.sending_until.earlier(Deadline::at(until)))).await;
+            // Not boxed: it takes the room of the sleep that follows it.
+            let drained = drain::read_rest(response, self.sending_until.earlier(Deadline::at(until))).await;
             self.watched.counted(Counted::Drained(drained));
             attempt.held = Held::GivenBack;
         }
         sleep_until(until).await;
         if self.plan.cooldown.is_some() {
+            // Boxed: while a pause passes, this takes no room.
             Box::pin(self.cool_down(HoldsBack::Resends)).await.map_err(|held_back| held_back.limit)?;
         }
         self.plan.policy.still_worth_sending(self.sending_until.time_left())

@@ -51,7 +51,7 @@ impl Run<'_> {
     /// Has the guard look at what is about to be sent under the key.
     fn admit(&mut self, first: &Outgoing) -> Result<(), Unsent> {
         let Some(key) = self.plan.guarded else { return Ok(()) };
-        let is_made = self.plan.key.as_ref().is_some_and(OperationKey::was_made);
+        let is_made = self.plan.key.as_deref().is_some_and(OperationKey::was_made);
         let known_to = if is_made { KnownTo::ThisOperation } else { KnownTo::Caller };
         let admitted = key.admit(first.request(), known_to, Instant::now());
         self.guarded = Some(Box::new(admitted.map_err(|Reused| Unsent::Misused(Misuse::KeyReused))?));

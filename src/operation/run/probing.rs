@@ -63,11 +63,11 @@ impl Run<'_> {
         let (Some(endpoint), Some(request)) = (self.plan.endpoint.as_ref(), self.supply.template()) else { return Look::Undecided };
         let Some(probe) = endpoint.probe() else { return Look::Undecided };
         let asked = Instant::now();
-        let key_headers: &[HeaderName] = self.plan.key.as_ref().map_or(&[], OperationKey::headers);
+        let key_headers: &[HeaderName] = self.plan.key.as_deref().map_or(&[], OperationKey::headers);
         let operation = Operation {
             request,
             extensions: self.extensions,
-            key: self.plan.key.as_ref().map(OperationKey::key),
+            key: self.plan.key.as_deref().map(OperationKey::key),
             key_headers,
             attempts: &self.attempts,
             deadline: until,

@@ -3,7 +3,7 @@
 //! The report has to be true in the end, not only when it is written: what was decided and then not
 //! done is taken back.
 
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 use super::Run;
 use crate::{
@@ -118,23 +118,24 @@ impl Run<'_> {
         }
     }
 
-    pub(super) fn report(&self, attempt: &Attempt, stop: StopReason, outcome: Outcome) -> RetryReport {
+    pub(super) fn report(&mut self, attempt: &Attempt, stop: StopReason, outcome: Outcome) -> RetryReport {
         self.report_as(stop, outcome, attempt.facts.key_answer)
     }
 
-    pub(super) fn report_as(&self, stop: StopReason, outcome: Outcome, key_answer: Option<KeyAnswer>) -> RetryReport {
+    /// The end of the operation: what it kept goes into the report.
+    pub(super) fn report_as(&mut self, stop: StopReason, outcome: Outcome, key_answer: Option<KeyAnswer>) -> RetryReport {
         RetryReport::new(Record {
             method: ShownMethod(self.plan.method.clone()),
             origin: Origin::of(&self.plan.url),
             endpoint: self.plan.endpoint.as_ref().and_then(Endpoint::name).cloned(),
             correlation: self.plan.correlation.as_deref().cloned(),
             sent_before: self.sent_before.as_deref().cloned(),
-            attempts: self.attempts.clone(),
-            probes: self.probe_records.clone(),
+            attempts: mem::take(&mut self.attempts),
+            probes: mem::take(&mut self.probe_records),
             stop,
             outcome,
             evidence: self.evidence,
-            advice: self.advice.clone(),
+            advice: mem::take(&mut self.advice),
             hint: self.hint,
             key: self.key().filter(|_| self.sends > 0),
             key_answer,

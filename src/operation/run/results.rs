@@ -226,7 +226,7 @@ impl Run<'_> {
     /// has not acted on it. A key that was made and not sent is not that of what was sent before.
     pub(super) fn key(&self) -> Option<IdempotencyKey> {
         let names_nothing = |key: &OperationKey| self.plan.was_sent_before && self.sends == 0 && key.was_made();
-        self.plan.key.as_ref().filter(|key| !names_nothing(key)).map(|key| match self.key_evidence {
+        self.plan.key.as_deref().filter(|key| !names_nothing(key)).map(|key| match self.key_evidence {
             Evidence::Unprocessed => key.key().clone(),
             Evidence::Unknown => key.once_used(),
         })
@@ -243,7 +243,7 @@ enum Shown {
 
 /// The error of a request that was used wrongly: nothing was sent, and a report without attempts
 /// says so.
-pub(super) fn misused(misuse: Misuse, request: &Request, extensions: &Extensions, telemetry: &Telemetry) -> Error {
+pub(crate) fn misused(misuse: Misuse, request: &Request, extensions: &Extensions, telemetry: &Telemetry) -> Error {
     let evidence = if extensions.get::<SentBefore>().is_some() { Evidence::Unknown } else { misuse.evidence() };
     let report = RetryReport::new(Record {
         method: ShownMethod(request.method().clone()),

@@ -16,7 +16,7 @@ use crate::{
 
 pub(crate) use outgoing::Outgoing;
 
-/// What later attempts are made from. The first attempt gets the caller's own request.
+/// What later attempts are made from.
 pub(crate) struct Supply {
     /// The request, less what the source adds; absent when nothing can need it. Before the first
     /// attempt it is the caller's own.
@@ -45,12 +45,15 @@ impl Supply {
         Self { template: Some(request), source: Source::Unneeded, kept: Vec::new(), held: None }
     }
 
-    /// Splits off the first attempt of a request that no factory has a part in. `None`, and nothing
-    /// is changed, where it cannot be cloned.
-    pub(crate) fn split_plain(&mut self) -> Option<Outgoing> {
-        let template = self.template.as_ref()?.try_clone()?;
-        self.source = Source::Template;
-        self.template.replace(template).map(Outgoing::first)
+    /// The first attempt of a request that no factory has a part in; it becomes the template of
+    /// later ones. `None` where it cannot be cloned.
+    pub(crate) fn first_of(request: &Request) -> Option<Outgoing> {
+        request.try_clone().map(Outgoing::first)
+    }
+
+    /// The supply of a request that was sent once, as [`first_of`](Self::first_of) made it.
+    pub(crate) fn sent_once(request: Request) -> Self {
+        Self { source: Source::Template, ..Self::of(request) }
     }
 
     /// Splits a request into its first attempt and the supply of the later ones. A factory supplies

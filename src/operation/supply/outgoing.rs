@@ -4,7 +4,7 @@ use http::{Extensions, HeaderMap};
 use reqwest::{Request, Response};
 use reqwest_middleware::{Next, Result};
 
-use crate::policy::ResendPermit;
+use crate::{platform::BoxFuture, policy::ResendPermit};
 
 /// A request that may be sent, once: only the supply makes one, an attempt takes nothing else, and
 /// sending consumes it.
@@ -37,10 +37,6 @@ impl Outgoing {
         &self.0
     }
 
-    pub(crate) fn headers(&self) -> &HeaderMap {
-        self.0.headers()
-    }
-
     /// Gives the whole fetch a time limit, the body of its answer included: where a page's timer is
     /// the only thing that ends a body.
     #[cfg(target_arch = "wasm32")]
@@ -48,7 +44,7 @@ impl Outgoing {
         Self(crate::response::body::limit(self.0, deadline))
     }
 
-    pub(crate) fn send<'a>(self, next: Next<'a>, extensions: &'a mut Extensions) -> impl Future<Output = Result<Response>> + use<'a> {
+    pub(crate) fn send<'a>(self, next: Next<'a>, extensions: &'a mut Extensions) -> BoxFuture<'a, Result<Response>> {
         next.run(self.0, extensions)
     }
 }

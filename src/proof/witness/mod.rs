@@ -18,11 +18,12 @@ mod atomic {
     pub(super) use std::sync::atomic::{AtomicU8, Ordering};
 }
 
-use std::{cell::Cell, sync::Arc};
+use std::{cell::Cell, pin::Pin, sync::Arc};
 
-use futures_util::future::BoxFuture;
+use bytes::Bytes;
 use http::{Extensions, Method, Version};
 use http_body::Body as _;
+use http_body_util::Empty;
 use reqwest::{Request, Response, Url, redirect};
 use reqwest_middleware::{Error, Middleware, Next, Result};
 
@@ -84,7 +85,7 @@ enum Client {
 struct Following {
     hops: Cell<u32>,
     /// Where it has to stay.
-    home: Option<Url>,
+    home: Option<Box<Url>>,
 }
 
 impl Following {
@@ -187,7 +188,10 @@ impl SendWitness {
             Watch::Sends => {
                 if matches!(self.client, Client::RedirectsOff | Client::Unseen) {
                     let body = request.body_mut().take().unwrap_or_default();
-                    *request.body_mut() = Some(reqwest::Body::wrap(body));
+                    let is_empty = body.as_bytes().is_some_and(<[u8]>::is_empty);
+                    // Wrapping nothing takes no allocation.
+                    *request.body_mut() =
+                        Some(if is_empty { reqwest::Body::wrap(Empty::<Bytes>::new()) } else { reqwest::Body::wrap(body) });
                 }
                 None
             }
@@ -200,52 +204,74 @@ impl SendWitness {
         }
     }
 
-    async fn send(&self, send: BoxFuture<'_, Result<Response>>, claim: Option<&Claim>, home: Option<Url>) -> (Result<Response>, Hop) {
+    /// Whose answer or error comes back, where the client leaves no doubt or does not tell.
+    fn hop(&self, claim: Option<&Arc<Claim>>) -> Hop {
         match self.client {
-            Client::SendsOnce => (send.await, Hop::First),
+            Client::SendsOnce => Hop::First,
             // reqwest resends only what it can clone, which a wrapped body is not, and only after a
             // GOAWAY or REFUSED_STREAM: without proof, that is.
-            Client::RedirectsOff if claim.is_none() => (send.await, Hop::MaybeLater),
-            Client::RedirectsOff => (send.await, Hop::First),
-            Client::Counted => {
-                let following = Following { hops: Cell::new(0), home };
-                FOLLOWING.scope(following, async { (send.await, FOLLOWING.with(Following::hop)) }).await
-            }
-            Client::Unseen => (send.await, Hop::MaybeLater),
+            Client::RedirectsOff if claim.is_some() => Hop::First,
+            Client::RedirectsOff | Client::Counted | Client::Unseen => Hop::MaybeLater,
         }
     }
 }
 
-#[async_trait::async_trait]
+// Not by `async_trait`: its future keeps the request, and is then so large that making it costs
+// more than all that it does.
 impl Middleware for SendWitness {
-    async fn handle(&self, mut request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
+    fn handle<'s, 'e, 'n, 'f>(
+        &'s self,
+        mut request: Request,
+        extensions: &'e mut Extensions,
+        next: Next<'n>,
+    ) -> Pin<Box<dyn Future<Output = Result<Response>> + Send + 'f>>
+    where
+        Self: 'f,
+        's: 'f,
+        'e: 'f,
+        'n: 'f,
+    {
         let Some(slot) = extensions.get::<SendSlot>().cloned() else {
             if let Some(strays) = &self.strays {
                 strays.one_passes();
             }
-            return next.run(request, extensions).await;
+            return next.run(request, extensions);
         };
         let buildable = matches!(request.url().scheme(), "http" | "https");
-        let asked = (slot.promises_a_key() || slot.redirects() == Redirects::AtHome).then(|| request.url().clone());
-        let home = asked.clone().filter(|_| slot.redirects() == Redirects::AtHome);
-        let claim = self.track(&mut request, slot.watch());
-        let place = slot.open(claim.clone(), request.headers());
-        let (result, hop) = self.send(next.run(request, extensions), claim.as_deref(), home).await;
-        let sent = match &result {
-            Ok(response) => {
-                if asked.is_some_and(|asked| !same_origin(&asked, response.url())) {
-                    slot.left_home(place);
+        let asked = slot.asked(request.headers());
+        let home = (asked.has_key || asked.redirects == Redirects::AtHome).then(|| Box::new(request.url().clone()));
+        let claim = self.track(&mut request, asked.watch);
+        let hop = self.hop(claim.as_ref());
+        let follows = self.client == Client::Counted;
+        let send = next.run(request, extensions);
+        Box::pin(async move {
+            let place = slot.open(claim.clone(), asked.key);
+            let (result, hop) = if follows {
+                let home = home.clone().filter(|_| asked.redirects == Redirects::AtHome);
+                let following = Following { hops: Cell::new(0), home };
+                FOLLOWING.scope(following, async { (send.await, FOLLOWING.with(Following::hop)) }).await
+            } else {
+                (send.await, hop)
+            };
+            let sent = match &result {
+                Ok(response) => {
+                    if home.is_some_and(|home| !same_origin(&home, response.url())) {
+                        slot.left_home(place);
+                    }
+                    Sent::Answered(hop, Head::of(response))
                 }
-                Sent::Answered(hop, Head::of(response))
+                // proof: reqwest builds no request for any other scheme, so there was no first hop
+                // either.
+                Err(Error::Reqwest(error)) if error.is_builder() && !buildable => Sent::Failed(Evidence::Unprocessed, Cause::Request),
+                Err(Error::Reqwest(error)) => Sent::Failed(evidence_of(error, claim.as_deref(), hop), errors::cause(error)),
+                Err(Error::Middleware(_)) => Sent::Failed(Evidence::Unknown, Cause::Middleware),
+            };
+            slot.close(place, sent);
+            match claim {
+                Some(claim) => result.map(|response| upload::ends_with(response, claim)),
+                None => result,
             }
-            // proof: reqwest builds no request for any other scheme, so there was no first hop
-            // either.
-            Err(Error::Reqwest(error)) if error.is_builder() && !buildable => Sent::Failed(Evidence::Unprocessed, Cause::Request),
-            Err(Error::Reqwest(error)) => Sent::Failed(evidence_of(error, claim.as_deref(), hop), errors::cause(error)),
-            Err(Error::Middleware(_)) => Sent::Failed(Evidence::Unknown, Cause::Middleware),
-        };
-        slot.close(place, sent);
-        result.map(|response| upload::ends_with(response, claim.as_ref()))
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     cell::RefCell,
+    marker,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -28,12 +29,24 @@ pub(crate) enum Watch {
 /// An inner middleware may send several times through one slot: the worst of all sends is what the
 /// attempt proves.
 #[derive(Debug, Clone)]
-pub(crate) struct SendSlot(Arc<Inner>);
+pub(crate) struct SendSlot(Arc<Mutex<State>>);
 
 #[derive(Debug)]
-struct Inner {
+struct State {
     terms: Terms,
-    sends: Mutex<Vec<Send>>,
+    sends: Vec<Send>,
+}
+
+impl State {
+    /// Forgets everything about an attempt.
+    fn forget(&mut self) {
+        // Whoever takes the slot again brings terms of its own; nothing of these is kept alive.
+        self.terms.promised = None;
+        self.sends.clear();
+        if self.sends.capacity() > MOST_SENDS {
+            self.sends.shrink_to(MOST_SENDS);
+        }
+    }
 }
 
 /// What is settled about an attempt's sends before the first of them.
@@ -77,14 +90,14 @@ pub(super) enum Sent {
 pub(crate) struct Head {
     pub(crate) status: StatusCode,
     /// Those of an answer that an inner middleware may make an error of; of others none are kept.
-    pub(crate) headers: HeaderMap,
+    pub(crate) headers: Option<Box<HeaderMap>>,
 }
 
 impl Head {
     /// Successes and redirects are no errors to anybody, so only their status is kept.
     pub(crate) fn of(response: &Response) -> Self {
-        let bare = Self { status: response.status(), headers: HeaderMap::new() };
-        if bare.is_error() { Self { headers: response.headers().clone(), ..bare } } else { bare }
+        let bare = Self { status: response.status(), headers: None };
+        if bare.is_error() { Self { headers: Some(Box::new(response.headers().clone())), ..bare } } else { bare }
     }
 
     pub(crate) fn is_error(&self) -> bool {
@@ -113,9 +126,28 @@ pub(super) enum Hop {
     MaybeLater,
 }
 
+/// What an attempt asks of one of its sends.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) watch: Watch,
+    pub(super) redirects: Redirects,
+    pub(super) has_key: bool,
+    pub(super) key: KeyKept,
+}
+
+/// Whether a request with these headers carries the key that it has to.
+fn key_kept(promised: Option<&(HeaderName, HeaderValue)>, headers: &HeaderMap) -> KeyKept {
+    let kept = promised.is_none_or(|(name, value)| {
+        let mut carried = headers.get_all(name).iter();
+        carried.next() == Some(value) && carried.next().is_none()
+    });
+    if kept { KeyKept::Kept } else { KeyKept::Replaced }
+}
+
 /// Whether these extensions belong to an attempt of a `SafeRetry` further out.
+#[inline]
 pub(crate) fn is_inside(extensions: &Extensions) -> bool {
-    extensions.get::<SendSlot>().is_some_and(|slot| !slot.0.terms.looks_only)
+    extensions.get::<SendSlot>().is_some_and(|slot| !slot.state().terms.looks_only)
 }
 
 /// Fresh extensions for a question of our own: no inner `SafeRetry` shall resend it, and no
@@ -132,30 +164,59 @@ pub(crate) struct Marked {
     pub(crate) slot: SendSlot,
 }
 
-/// How many maps a thread keeps.
-const MOST_SPARE: usize = 16;
+/// How many maps a thread keeps, at half a KiB each: for as many attempts at once. Of more than
+/// these, each costs what it did without any.
+const MOST_SPARE: usize = 512;
+
+/// For how many sends one of them has room.
+const MOST_SENDS: usize = 16;
 
 thread_local! {
     /// Maps that hold nothing but a slot, which nobody else has: making them anew for each attempt
     /// costs more than the attempt's clone of its request.
-    static SPARE: RefCell<Vec<Extensions>> = const { RefCell::new(Vec::new()) };
+    static SPARE: RefCell<Spare> = const { RefCell::new(Spare { bare: Vec::new(), of_calls: Vec::new() }) };
+}
+
+struct Spare {
+    bare: Vec<Marked>,
+    /// With one more value that each operation of a client has.
+    of_calls: Vec<Marked>,
+}
+
+impl Spare {
+    fn work<R>(work: impl FnOnce(&mut Self) -> R) -> Option<R> {
+        // There may be no thread-local any more.
+        SPARE.try_with(|spare| Some(work(&mut *spare.try_borrow_mut().ok()?))).ok().flatten()
+    }
+
+    /// Where there is no room it is dropped.
+    fn keep(kept: &mut Vec<Marked>, marked: Marked) {
+        if kept.len() < MOST_SPARE {
+            kept.push(marked);
+        }
+    }
 }
 
 impl Marked {
-    /// A clone of the operation's extensions with a slot of these terms.
-    pub(crate) fn new(operation: &Extensions, terms: Terms) -> Self {
-        let spare = if operation.is_empty() { SPARE.try_with(|spare| spare.try_borrow_mut().ok()?.pop()).ok().flatten() } else { None };
-        if let Some(mut extensions) = spare {
-            if let Some(slot) = extensions.get_mut::<SendSlot>() {
-                if let Some(inner) = Arc::get_mut(&mut slot.0) {
-                    inner.terms = terms;
-                    let slot = slot.clone();
-                    return Self { extensions, slot };
-                }
+    /// A clone of the operation's extensions with a slot of these terms. Where they hold nothing
+    /// but a `C`, a spare map is good for it too.
+    pub(crate) fn new<C: Clone + marker::Send + Sync + 'static>(operation: &Extensions, terms: Terms) -> Self {
+        let spare = if operation.is_empty() {
+            Spare::work(|spare| spare.bare.pop()).flatten()
+        } else {
+            operation.get::<C>().filter(|_| operation.len() == 1).and_then(|call| {
+                let mut marked = Spare::work(|spare| spare.of_calls.pop())??;
+                *marked.extensions.get_mut::<C>()? = call.clone();
+                Some(marked)
+            })
+        };
+        match spare {
+            Some(marked) => {
+                marked.slot.state().terms = terms;
+                marked
             }
-            return Self::made(Extensions::new(), terms);
+            None => Self::made(operation.clone(), terms),
         }
-        Self::made(operation.clone(), terms)
     }
 
     fn made(mut extensions: Extensions, terms: Terms) -> Self {
@@ -166,21 +227,31 @@ impl Marked {
 
     /// What the inner middlewares left in the extensions.
     pub(crate) fn left_behind(self) -> Extensions {
-        let Self { mut extensions, slot } = self;
-        drop(slot);
-        if extensions.len() == 1 && extensions.get_mut::<SendSlot>().is_some_and(SendSlot::forgets) {
-            // Where there is no room, or no thread-local any more, it is dropped.
-            let _ = SPARE.try_with(|spare| {
-                if let Ok(mut spare) = spare.try_borrow_mut() {
-                    if spare.len() < MOST_SPARE {
-                        spare.push(extensions);
-                    }
-                }
-            });
-            return Extensions::new();
-        }
-        extensions.remove::<SendSlot>();
+        let mut extensions = Extensions::new();
+        self.leave_in::<()>(&mut extensions);
         extensions
+    }
+
+    /// The same, in place of the operation's own.
+    pub(crate) fn leave_in<C: Clone + Default + PartialEq + marker::Send + Sync + 'static>(mut self, operation: &mut Extensions) {
+        let left = self.extensions.len();
+        if left <= 2 && self.slot.is_all_that_is_left(&self.extensions) {
+            if left == 1 {
+                self.slot.state().forget();
+                Spare::work(|spare| Spare::keep(&mut spare.bare, self));
+                *operation = Extensions::new();
+                return;
+            }
+            let same = self.extensions.get_mut::<C>().filter(|call| operation.len() == 1 && operation.get::<C>() == Some(&**call));
+            if let Some(call) = same {
+                *call = C::default();
+                self.slot.state().forget();
+                Spare::work(|spare| Spare::keep(&mut spare.of_calls, self));
+                return;
+            }
+        }
+        self.extensions.remove::<SendSlot>();
+        *operation = self.extensions;
     }
 }
 
@@ -193,23 +264,20 @@ impl From<Watch> for Terms {
 
 impl SendSlot {
     pub(crate) fn new(terms: impl Into<Terms>) -> Self {
-        Self(Arc::new(Inner { terms: terms.into(), sends: Mutex::default() }))
+        Self(Arc::new(Mutex::new(State { terms: terms.into(), sends: Vec::new() })))
     }
 
-    /// Forgets everything about its attempt, unless somebody else has it too.
-    fn forgets(&mut self) -> bool {
-        let Some(inner) = Arc::get_mut(&mut self.0) else { return false };
-        inner.terms = Watch::Errors.into();
-        let sends = inner.sends.get_mut().unwrap_or_else(PoisonError::into_inner);
-        sends.clear();
-        sends.shrink_to(MOST_SPARE);
-        true
+    /// Whether these extensions hold it, and nobody else does but its attempt.
+    fn is_all_that_is_left(&self, extensions: &Extensions) -> bool {
+        // Whoever let go of another one did so before this; the lock that follows is the fence.
+        extensions.get::<Self>().is_some_and(|kept| Arc::ptr_eq(&kept.0, &self.0)) && Arc::strong_count(&self.0) == 2
     }
 
     /// Whether nothing is known but at most one send, under its key and without an error: what the
     /// caller's response says is all there is to say.
+    #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
-        match self.sends().as_slice() {
+        match self.state().sends.as_slice() {
             [] => true,
             [Send { sent: Sent::Answered(_, head), key: KeyKept::Kept }] => !head.is_error(),
             [_] | [_, _, ..] => false,
@@ -221,12 +289,12 @@ impl SendSlot {
     ///
     /// An answered send is unknown: a status says itself what it proves.
     pub(crate) fn verdict(&self) -> Option<Evidence> {
-        self.sends().iter().map(|send| send.sent.evidence()).max()
+        self.state().sends.iter().map(|send| send.sent.evidence()).max()
     }
 
     /// The answer to the last send, as the transport brought it; `None` if it brought none.
     pub(crate) fn answer(&self) -> Option<Head> {
-        match &self.sends().last()?.sent {
+        match &self.state().sends.last()?.sent {
             Sent::Answered(_, head) => Some(head.clone()),
             Sent::Open(_) | Sent::Failed(..) => None,
         }
@@ -234,7 +302,7 @@ impl SendSlot {
 
     /// Why the last send failed, if it failed in the transport.
     pub(crate) fn failure(&self) -> Option<Cause> {
-        match &self.sends().last()?.sent {
+        match &self.state().sends.last()?.sent {
             Sent::Failed(_, cause) => Some(*cause),
             Sent::Open(_) | Sent::Answered(..) => None,
         }
@@ -242,12 +310,12 @@ impl SendSlot {
 
     /// How often something was sent. 0: nothing was witnessed.
     pub(crate) fn count(&self) -> u32 {
-        u32::try_from(self.sends().len()).unwrap_or(u32::MAX)
+        u32::try_from(self.state().sends.len()).unwrap_or(u32::MAX)
     }
 
     /// The worst that became of the key.
     pub(crate) fn key_kept(&self) -> KeyKept {
-        self.sends().iter().map(|send| send.key).max().unwrap_or(KeyKept::Kept)
+        self.state().sends.iter().map(|send| send.key).max().unwrap_or(KeyKept::Kept)
     }
 
     /// What is proven about an attempt whose answer says that it was not processed (425, a trusted
@@ -257,8 +325,8 @@ impl SendSlot {
     /// inner middleware, nor about the POST whose 303 reqwest followed to a GET that was then
     /// refused; nor does a status that an inner middleware made of another one.
     pub(crate) fn refusal(&self, refused: StatusCode) -> Option<Evidence> {
-        let sends = self.sends();
-        let (last, earlier) = sends.split_last()?;
+        let state = self.state();
+        let (last, earlier) = state.sends.split_last()?;
         let of_last = match &last.sent {
             // proof: the only request that was sent is the one whose answer refuses it.
             Sent::Answered(Hop::First, head) if head.status == refused => Evidence::Unprocessed,
@@ -267,28 +335,24 @@ impl SendSlot {
         earlier.iter().map(|send| send.sent.evidence()).chain([of_last]).max()
     }
 
-    pub(super) fn watch(&self) -> Watch {
-        self.0.terms.watch
-    }
-
-    pub(super) fn redirects(&self) -> Redirects {
-        self.0.terms.redirects
-    }
-
-    pub(super) fn promises_a_key(&self) -> bool {
-        self.0.terms.promised.is_some()
+    /// What is asked of one send of a request with these headers.
+    #[inline]
+    pub(super) fn asked(&self, headers: &HeaderMap) -> Asked {
+        let state = self.state();
+        let Terms { watch, ref promised, redirects, .. } = state.terms;
+        Asked { watch, redirects, has_key: promised.is_some(), key: key_kept(promised.as_ref(), headers) }
     }
 
     /// Whether a witness further out waits for a send of this attempt.
     #[cfg(feature = "testing")]
     pub(crate) fn is_open(&self) -> bool {
-        self.sends().iter().any(|send| matches!(send.sent, Sent::Open(_)))
+        self.state().sends.iter().any(|send| matches!(send.sent, Sent::Open(_)))
     }
 
     /// Notes a send where no witness stands, for a peer that is its own transport.
     #[cfg(feature = "testing")]
     pub(crate) fn stand_in(&self, headers: &HeaderMap) -> usize {
-        self.open(None, headers)
+        self.open(None, self.asked(headers).key)
     }
 
     /// The peer that stands in for the transport answered.
@@ -298,31 +362,29 @@ impl SendSlot {
     }
 
     /// Notes a send that begins, and gives its place.
-    pub(super) fn open(&self, tracked: Option<Arc<Claim>>, headers: &HeaderMap) -> usize {
-        let kept = self.0.terms.promised.as_ref().is_none_or(|(name, value)| {
-            let mut carried = headers.get_all(name).iter();
-            carried.next() == Some(value) && carried.next().is_none()
-        });
-        let mut sends = self.sends();
-        sends.push(Send { sent: Sent::Open(tracked), key: if kept { KeyKept::Kept } else { KeyKept::Replaced } });
-        sends.len() - 1
+    #[inline]
+    pub(super) fn open(&self, tracked: Option<Arc<Claim>>, key: KeyKept) -> usize {
+        let mut state = self.state();
+        state.sends.push(Send { sent: Sent::Open(tracked), key });
+        state.sends.len() - 1
     }
 
+    #[inline]
     pub(super) fn close(&self, place: usize, sent: Sent) {
-        if let Some(open) = self.sends().get_mut(place) {
+        if let Some(open) = self.state().sends.get_mut(place) {
             open.sent = sent;
         }
     }
 
     /// The send was answered by another origin than it was made for.
     pub(super) fn left_home(&self, place: usize) {
-        if let Some(send) = self.sends().get_mut(place) {
+        if let Some(send) = self.state().sends.get_mut(place) {
             send.key = send.key.max(KeyKept::LeftHome);
         }
     }
 
-    fn sends(&self) -> MutexGuard<'_, Vec<Send>> {
-        self.0.sends.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

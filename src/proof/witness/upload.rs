@@ -18,16 +18,18 @@ use super::claim::{Claim, Stage};
 
 /// Ties the upload to an answer that refuses it: it is given up with the answer. A success that
 /// comes early may be the answer to what is still being sent, and is left alone.
-pub(super) fn ends_with(response: Response, claim: Option<&Arc<Claim>>) -> Response {
+pub(super) fn ends_with(response: Response, claim: Arc<Claim>) -> Response {
     let is_error = response.status().is_client_error() || response.status().is_server_error();
-    let Some(claim) = claim.filter(|claim| is_error && claim.stage() == Stage::Begun) else { return response };
+    if !is_error || claim.stage() != Stage::Begun {
+        return response;
+    }
     // The type under which reqwest keeps the url is private; only this builder makes one.
     let carrier = http::Response::builder().url(response.url().clone()).body(());
     let (mut parts, body) = http::Response::from(response).into_parts();
     if let Ok(carrier) = carrier {
         parts.extensions.extend(carrier.into_parts().0.extensions);
     }
-    http::Response::from_parts(parts, reqwest::Body::wrap(Refusal { body, claim: Arc::clone(claim) })).into()
+    http::Response::from_parts(parts, reqwest::Body::wrap(Refusal { body, claim })).into()
 }
 
 /// The body of an answer that refuses an upload.

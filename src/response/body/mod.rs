@@ -9,13 +9,13 @@
 use std::{
     collections::VecDeque,
     error::Error as StdError,
-    io,
+    io, mem,
     pin::Pin,
     task::{Context, Poll, ready},
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, response::Parts};
+use http::{HeaderMap, Version, response::Parts};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use reqwest::{Body, Response, ResponseBuilderExt as _};
@@ -57,11 +57,31 @@ impl From<BodyDeadlineExceeded> for io::Error {
 /// Gives the body of the response a deadline: when it passes, reading ends with
 /// [`BodyDeadlineExceeded`] and the connection is closed. Everything else about the response stays
 /// as it was.
-pub(crate) fn bounded(response: Response, deadline: Deadline) -> Response {
+pub(crate) fn bounded(mut response: Response, deadline: Deadline) -> Response {
     let Some(until) = deadline.instant() else { return response };
-    let head = Head::of(&response);
+    if has_ended(&response) {
+        return response;
+    }
+    // As `Head` does, without a second map beside the one that the transport has made.
+    let mut carrier = http::Response::builder();
+    exchange(&mut carrier, &mut response);
+    carrier = carrier.url(response.url().clone());
+    exchange(&mut carrier, &mut response);
     let (parts, body) = http::Response::from(response).into_parts();
-    if body.is_end_stream() { head.rejoin(parts, body) } else { head.rejoin(parts, Body::wrap(Bounded::new(body, Some(until)))) }
+    let body = if body.is_end_stream() { body } else { Body::wrap(Bounded::new(body, Some(until))) };
+    http::Response::from_parts(parts, body).into()
+}
+
+fn exchange(carrier: &mut http::response::Builder, response: &mut Response) {
+    if let Some(extensions) = carrier.extensions_mut() {
+        mem::swap(extensions, response.extensions_mut());
+    }
+}
+
+/// Whether nothing of the body can be left to wait for: in HTTP/1 no trailers follow a body of this
+/// length.
+fn has_ended(response: &Response) -> bool {
+    response.version() <= Version::HTTP_11 && response.content_length() == Some(0)
 }
 
 /// What came of reading a body inside the attempt.
@@ -139,7 +159,7 @@ impl Head {
     fn of(response: &Response) -> Self {
         // The type under which the url is kept is private; only this builder makes one.
         let mut carrier = http::Response::builder().url(response.url().clone());
-        Self { extensions: carrier.extensions_mut().map(std::mem::take).unwrap_or_default() }
+        Self { extensions: carrier.extensions_mut().map(mem::take).unwrap_or_default() }
     }
 
     fn rejoin(self, mut parts: Parts, body: Body) -> Response {
