@@ -157,6 +157,7 @@ impl Supply {
 ///     }
 /// }
 /// # mod policy { pub use reqwest_safe_retry::policy::ResendPermit; }
+/// # mod platform { pub use futures_util::future::BoxFuture; }
 /// # use {reqwest::Request, supply::outgoing::Outgoing};
 /// # fn attempt(outgoing: Outgoing) {}
 /// # fn main() {}
@@ -172,6 +173,7 @@ impl Supply {
 /// # #[path = "."]
 /// # mod supply { pub mod outgoing; }
 /// # mod policy { pub use reqwest_safe_retry::policy::ResendPermit; }
+/// # mod platform { pub use futures_util::future::BoxFuture; }
 /// # use {reqwest::Request, supply::outgoing::Outgoing};
 /// # fn attempt(outgoing: Outgoing) {}
 /// # fn main() {}
@@ -187,6 +189,7 @@ impl Supply {
 /// # #[path = "."]
 /// # mod supply { pub mod outgoing; }
 /// # mod policy { pub use reqwest_safe_retry::policy::ResendPermit; }
+/// # mod platform { pub use futures_util::future::BoxFuture; }
 /// # use {reqwest::Request, supply::outgoing::Outgoing};
 /// # fn attempt(outgoing: Outgoing) {}
 /// # fn main() {}
@@ -200,6 +203,7 @@ impl Supply {
 /// # #[path = "."]
 /// # mod supply { pub mod outgoing; }
 /// # mod policy { pub use reqwest_safe_retry::policy::ResendPermit; }
+/// # mod platform { pub use futures_util::future::BoxFuture; }
 /// # use {reqwest::Request, supply::outgoing::Outgoing};
 /// # fn attempt(outgoing: Outgoing) {}
 /// # fn main() {}
@@ -215,6 +219,7 @@ impl Supply {
 /// # #[path = "."]
 /// # mod supply { pub mod outgoing; }
 /// # mod policy { pub use reqwest_safe_retry::policy::ResendPermit; }
+/// # mod platform { pub use futures_util::future::BoxFuture; }
 /// # use {reqwest::Request, supply::outgoing::Outgoing};
 /// # fn attempt(outgoing: Outgoing) {}
 /// # fn main() {}
