@@ -17,6 +17,7 @@ use std::{
     env, fs,
     process::ExitCode,
     sync::atomic::{AtomicU64, Ordering},
+    thread,
     time::Duration,
 };
 
@@ -267,13 +268,11 @@ fn shares(counted: &BTreeMap<(&'static str, &'static str), u64>) -> BTreeMap<Str
 }
 
 fn counted() -> BTreeMap<(&'static str, &'static str), u64> {
-    let mut counted = BTreeMap::new();
-    for size in SIZES {
-        for scenario in HAPPY {
-            counted.insert((size, scenario), instructions(scenario, size));
-        }
-    }
-    counted
+    let all_of = |size| move || HAPPY.map(|scenario| ((size, scenario), instructions(scenario, size)));
+    thread::scope(|scope| {
+        let sizes = SIZES.map(|size| scope.spawn(all_of(size)));
+        sizes.into_iter().flat_map(|counting| counting.join().unwrap()).collect()
+    })
 }
 
 fn check() -> ExitCode {
