@@ -4,12 +4,18 @@
 //! none of the next one's business. So each gets its own here, and comes back as plain facts.
 //! Whether another follows is not known here.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    mem,
+    pin::pin,
+    task::Poll,
+    time::{Duration, SystemTime},
+};
 
+use futures_util::future::{BoxFuture, poll_fn};
 use http::{Extensions, HeaderMap, StatusCode, header::RETRY_AFTER};
 use reqwest::{Response, Url};
 use reqwest_middleware::{Error, Next};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until};
 
 use crate::{
     contract::endpoint::{Answer, Endpoint},
@@ -77,11 +83,39 @@ pub(crate) fn send<'a>(
         let mut marked = Marked::new(extensions, terms);
         let sent = outgoing.send(next, &mut marked.extensions);
         let result = match limit.until.instant() {
-            Some(instant) => timeout_at(instant, sent).await.map_err(|_| limit.is),
+            Some(instant) => in_time(sent, instant, || marked.slot.nothing_left(strays, plan.strays)).await.ok_or(limit.is),
             None => Ok(sent.await),
         };
         Sent { result, marked, limit, started, strays }.means(plan, earlier).await
     }
+}
+
+/// What comes of a send, unless its time is up before: then `None`.
+///
+/// An answer that is there beats the limit, however late this task gets its turn. What has not left
+/// yet does not: where a middleware further in or a connection that opens wakes up too late, nothing
+/// is sent any more.
+pub(crate) async fn in_time<T>(mut sent: BoxFuture<'_, T>, until: Instant, nothing_left: impl Fn() -> bool) -> Option<T> {
+    let mut limit = pin!(sleep_until(until));
+    let mut is_first_turn = true;
+    poll_fn(|cx| {
+        // Whoever sends has looked at the clock right before the first turn.
+        let mut is_up = Poll::Pending;
+        if !is_first_turn {
+            is_up = limit.as_mut().poll(cx);
+            if is_up.is_ready() && nothing_left() {
+                return Poll::Ready(None);
+            }
+        }
+        if let Poll::Ready(result) = sent.as_mut().poll(cx) {
+            return Poll::Ready(Some(result));
+        }
+        if mem::take(&mut is_first_turn) {
+            is_up = limit.as_mut().poll(cx);
+        }
+        is_up.map(|()| None)
+    })
+    .await
 }
 
 /// An attempt that came back, before anybody has looked at it.
@@ -121,7 +155,7 @@ impl Sent {
             Ok(Ok(response)) => attempt.answered(plan, response, limit, &marked.slot, earlier).await,
             Ok(Err(error)) => attempt.failed(plan, error, &marked.slot, earlier),
             // proof: every send of this client is witnessed, and none was.
-            Err(_) if marked.slot.count() == 0 && strays.is_some() && strays == plan.strays.map(Strays::count) => {
+            Err(_) if marked.slot.count() == 0 && Strays::none_since(strays, plan.strays) => {
                 attempt.facts.evidence = Evidence::Unprocessed;
             }
             Err(_) => attempt.facts.evidence = unanswered(&marked.slot),

@@ -8,11 +8,11 @@
 use http::Extensions;
 use reqwest::{Request, Response};
 use reqwest_middleware::{Next, Result};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use crate::{
     contract::endpoint::{DeadlineCovers, Endpoint},
-    operation::attempt::{Limit, Sent, says_nothing},
+    operation::attempt::{Limit, Sent, in_time, says_nothing},
     operation::begun::Begun,
     operation::plan::Light,
     operation::run,
@@ -50,7 +50,7 @@ pub(crate) fn carry_out<'a>(
         let strays = settings.strays.as_ref().map(Strays::count);
         let sent = first.send(next.clone(), &mut marked.extensions);
         let result = match limit.until.instant() {
-            Some(instant) => timeout_at(instant, sent).await.map_err(|_| limit.is),
+            Some(instant) => in_time(sent, instant, || marked.slot.nothing_left(strays, settings.strays.as_ref())).await.ok_or(limit.is),
             None => Ok(sent.await),
         };
         pending.came_back();
