@@ -92,9 +92,9 @@ pub(crate) fn send<'a>(
 
 /// What comes of a send, unless its time is up before: then `None`.
 ///
-/// An answer that is there beats the limit, however late this task gets its turn. What has not left
-/// yet does not: where a middleware further in or a connection that opens wakes up too late, nothing
-/// is sent any more.
+/// An answer that is there beats the limit, however late this task gets its turn. What has not
+/// left yet does not: where a middleware further in or a connection that opens wakes up too late,
+/// nothing is sent any more.
 pub(crate) async fn in_time<T>(mut sent: BoxFuture<'_, T>, until: Instant, nothing_left: impl Fn() -> bool) -> Option<T> {
     let mut limit = pin!(sleep_until(until));
     let mut is_first_turn = true;

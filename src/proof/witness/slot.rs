@@ -214,15 +214,13 @@ impl SendSlot {
         self.sends().iter().map(|send| send.sent.evidence()).max()
     }
 
-    /// Whether nothing of the attempt can have left yet. What has been sent may still leave; what is
-    /// dropped now does not, unless the transport asks for it at the same time.
+    /// Whether nothing of the attempt can have left yet. What has been sent may still leave; what
+    /// is dropped now does not, unless the transport asks for it at the same time.
     ///
     /// Strays: how many there were before the attempt, and those that there are.
     pub(crate) fn nothing_left(&self, before: Option<u64>, strays: Option<&Strays>) -> bool {
-        match self.sends().as_slice() {
-            [] => Strays::none_since(before, strays),
-            sends => sends.iter().all(|send| send.sent.waits()),
-        }
+        let sends = self.sends();
+        if sends.is_empty() { Strays::none_since(before, strays) } else { sends.iter().all(|send| send.sent.waits()) }
     }
 
     /// The answer to the last send, as the transport brought it; `None` if it brought none.

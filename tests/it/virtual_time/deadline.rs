@@ -423,13 +423,8 @@ async fn the_callers_own_timeout_of_a_request_stays_on_every_attempt() {
     let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
     struct Timeouts(Arc<std::sync::Mutex<Vec<Option<Duration>>>>);
     #[async_trait::async_trait]
-    impl reqwest_middleware::Middleware for Timeouts {
-        async fn handle(
-            &self,
-            request: reqwest::Request,
-            extensions: &mut http::Extensions,
-            next: reqwest_middleware::Next<'_>,
-        ) -> reqwest_middleware::Result<reqwest::Response> {
+    impl Middleware for Timeouts {
+        async fn handle(&self, request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
             self.0.lock().unwrap().push(request.timeout().copied());
             next.run(request, extensions).await
         }
