@@ -24,8 +24,10 @@ pub(crate) const BRIEF_MEMORY: Duration = Duration::from_millis(1_500);
 /// How long the server remembers every other key.
 pub(crate) const LONG_MEMORY: Duration = Duration::from_secs(3_600);
 
-/// How late a task may get its turn between the crate's look at the clock and the judge's.
+/// How late a task may get its turn between the crate's look at the clock and the judge's; where a
+/// thread was seen to wait for a core for longer, as late as that, up to [`MOST_GRACE`].
 pub(crate) const GRACE: Duration = Duration::from_millis(100);
+pub(crate) const MOST_GRACE: Duration = Duration::from_millis(500);
 
 /// How long after its deadline, or at all where it has none, an operation may end.
 pub(crate) const LATEST_END: Duration = Duration::from_secs(2);

@@ -55,12 +55,13 @@ fn main() -> Result<ExitCode> {
     // The clients' own: what is alive in it when they are gone was left behind.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let stalls = Stalls::watch();
-    let outcome = runtime.block_on(soak::run(&options, &upstream, &journal, &bar));
+    let outcome = runtime.block_on(soak::run(&options, &upstream, &journal, stalls.longest(), &bar));
     bar.finish_and_clear();
     let outcome = outcome?;
 
+    let grace = stalls.longest().grace();
     let (strays, stalls) = (journal.strays(), stalls.counted()?);
-    let summary = Summary { options: &options, outcome: &outcome, counts: &upstream.counts, strays, stalls };
+    let summary = Summary { options: &options, outcome: &outcome, counts: &upstream.counts, strays, stalls, grace };
     let (gaps, text) = (summary.gaps(), summary.to_string());
     println!("{text}");
     if let Some(out) = &options.out {

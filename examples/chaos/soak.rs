@@ -21,6 +21,7 @@ use crate::{
     options::Options,
     person,
     plan::Plan,
+    stalls::Longest,
     tally::{self, Tally},
     upstream::{Upstream, database::Database},
     verdict::judge,
@@ -35,6 +36,7 @@ struct Stage {
     journal: Arc<Journal>,
     database: Arc<Database>,
     tally: Arc<Mutex<Tally>>,
+    stalls: Longest,
     /// One operation alone, whose story is told in any case. It has only one place in the journal.
     is_replay: bool,
 }
@@ -47,7 +49,13 @@ pub(crate) struct Outcome {
     pub(crate) full: Held,
 }
 
-pub(crate) async fn run(options: &Options, upstream: &Upstream, journal: &Arc<Journal>, bar: &ProgressBar) -> Result<Outcome> {
+pub(crate) async fn run(
+    options: &Options,
+    upstream: &Upstream,
+    journal: &Arc<Journal>,
+    stalls: Longest,
+    bar: &ProgressBar,
+) -> Result<Outcome> {
     let before = Held::now();
     let members = Arc::new(fleet::build(&upstream.ports, &upstream.authority, journal)?);
     let person = tokio::spawn(person::look_after(Arc::clone(&members)));
@@ -56,6 +64,7 @@ pub(crate) async fn run(options: &Options, upstream: &Upstream, journal: &Arc<Jo
         journal: Arc::clone(journal),
         database: Arc::clone(&upstream.database),
         tally: Arc::new(Mutex::new(Tally::new())),
+        stalls,
         is_replay: options.replay.is_some(),
     });
     let tally = Arc::clone(&stage.tally);
@@ -142,7 +151,7 @@ async fn one(stage: Arc<Stage>, plan: Plan, permit: OwnedSemaphorePermit) -> Res
     let record = stage.journal.close(seed).ok_or_else(|| anyhow!("an operation is missing in the journal"))?;
     let applied = stage.database.applied(seed);
     stage.database.forget(seed);
-    let breaches = judge(&record, applied, &ended.reports);
+    let breaches = judge(&record, applied, &ended.reports, stage.stalls.grace());
     if stage.is_replay {
         let (road, wire) = (member.road, member.wire);
         println!("{road:?} over {wire:?}: {}", tally::story(&record, &ended.reports, &breaches));

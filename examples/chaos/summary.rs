@@ -27,6 +27,8 @@ pub(crate) struct Summary<'a> {
     pub(crate) strays: u64,
     /// How long a thread had to wait for a core.
     pub(crate) stalls: Histogram,
+    /// How late a send was allowed to begin in the end.
+    pub(crate) grace: Duration,
 }
 
 impl Summary<'_> {
@@ -123,7 +125,7 @@ impl fmt::Display for Summary<'_> {
             tally.overshoots.count(),
             millis(tally.overshoots.most())
         )?;
-        writeln!(f, "* Begun after its deadline: by {} at most.", millis(tally.worst_late))?;
+        writeln!(f, "* Begun after its deadline: by {} at most, where {} are granted.", millis(tally.worst_late), millis(self.grace))?;
         let (usual, most) = (millis(self.stalls.percentile(99)), millis(self.stalls.most()));
         writeln!(f, "* A thread waited for a core for {usual} (p99), {most} (most).")?;
         let (restarts, connections) = (self.counts.restarts(), self.counts.connections());

@@ -8,7 +8,6 @@ use crate::{
     asked::Asked,
     class::{Class, Protection},
     journal::{Kind, Record},
-    limits::GRACE,
     plan::Payload,
     promise::{Breach, Promise},
 };
@@ -16,15 +15,16 @@ use crate::{
 /// How often a copy that is under way is waited for at most, beside the attempts.
 const COPIES_WAITED_FOR: usize = 10;
 
-/// Judges an operation that has ended, of which nothing can act any more.
-pub(crate) fn judge(record: &Record, applied: u64, reports: &[RetryReport]) -> Vec<Breach> {
+/// Judges an operation that has ended, of which nothing can act any more. Grace: how late a send may
+/// begin.
+pub(crate) fn judge(record: &Record, applied: u64, reports: &[RetryReport], grace: Duration) -> Vec<Breach> {
     let mut breaches = record.breaches.clone();
     breaches.extend(acted(record, applied));
     breaches.extend(reports.last().and_then(|last| unprocessed(record, applied, last)));
     breaches.extend(heads(record));
     for call in 0..record.calls.len() {
         breaches.extend(attempts(record, call));
-        breaches.extend(late(record, call));
+        breaches.extend(late(record, call, grace));
     }
     breaches.extend(hints(record));
     breaches
@@ -73,12 +73,12 @@ fn attempts(record: &Record, call: usize) -> Option<Breach> {
     (probes > allowed).then(|| Breach::of(Promise::WithinAttempts, format!("{probes} probes, where {allowed} are allowed")))
 }
 
-fn late(record: &Record, call: usize) -> Option<Breach> {
+fn late(record: &Record, call: usize, grace: Duration) -> Option<Breach> {
     let deadline = record.calls.get(call)?.deadline?;
     let of_call = record.sends.iter().enumerate().filter(|(_, send)| send.call == call);
     let (send, late) =
         of_call.map(|(number, send)| (number, send.began.saturating_duration_since(deadline))).max_by_key(|(_, late)| *late)?;
-    (late > GRACE).then(|| Breach::of(Promise::NotAfterDeadline, format!("send {send} was begun {late:?} after the deadline")))
+    (late > grace).then(|| Breach::of(Promise::NotAfterDeadline, format!("send {send} was begun {late:?} after the deadline")))
 }
 
 /// Every later request of the call has to come after what the client was asked to wait, counted

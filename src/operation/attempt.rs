@@ -4,8 +4,9 @@
 //! none of the next one's business. So each gets its own here, and comes back as plain facts.
 //! Whether another follows is not known here.
 
-use std::time::Duration;
+use std::{mem, pin::pin, task::Poll, time::Duration};
 
+use futures_util::future::poll_fn;
 use http::{Extensions, HeaderMap, StatusCode, header::RETRY_AFTER};
 use reqwest::{Response, Url};
 use reqwest_middleware::{Error, Next};
@@ -19,7 +20,7 @@ use crate::{
     operation::plan::Plan,
     operation::supply::Outgoing,
     outcome::facts::AttemptFacts,
-    platform::{Instant, MaybeSend, timeout_at, wall_clock},
+    platform::{BoxFuture, Instant, MaybeSend, sleep_until, wall_clock},
     policy::{AnswerFacts, Evidence, RetryPolicy, Signal, TooEarly},
     proof::cause::{Cause, TimeLimit},
     proof::errors,
@@ -83,11 +84,41 @@ pub(crate) fn send<'a>(
         let outgoing = if plan.deadline_covers == DeadlineCovers::Body { outgoing.until(plan.deadline) } else { outgoing };
         let sent = outgoing.send(next, &mut marked.extensions);
         let result = match limit.until.instant() {
-            Some(instant) => timeout_at(instant, sent).await.map_err(|_| limit.is),
+            Some(instant) => {
+                in_time(sent, instant, || marked.slot.nothing_left(strays, plan.settings.strays.as_ref())).await.ok_or(limit.is)
+            }
             None => Ok(sent.await),
         };
         Sent { result, marked, limit, started, strays }.means(plan, earlier).await
     }
+}
+
+/// What comes of a send, unless its time is up before: then `None`.
+///
+/// An answer that is there beats the limit, however late this task gets its turn. What has not
+/// left yet does not: where a middleware further in or a connection that opens wakes up too late,
+/// nothing is sent any more.
+pub(crate) async fn in_time<T>(mut sent: BoxFuture<'_, T>, until: Instant, nothing_left: impl Fn() -> bool) -> Option<T> {
+    let mut limit = pin!(sleep_until(until));
+    let mut is_first_turn = true;
+    poll_fn(|cx| {
+        // Whoever sends has looked at the clock right before the first turn.
+        let mut is_up = Poll::Pending;
+        if !is_first_turn {
+            is_up = limit.as_mut().poll(cx);
+            if is_up.is_ready() && nothing_left() {
+                return Poll::Ready(None);
+            }
+        }
+        if let Poll::Ready(result) = sent.as_mut().poll(cx) {
+            return Poll::Ready(Some(result));
+        }
+        if mem::take(&mut is_first_turn) {
+            is_up = limit.as_mut().poll(cx);
+        }
+        is_up.map(|()| None)
+    })
+    .await
 }
 
 /// An attempt that came back, before anybody has looked at it.
@@ -121,7 +152,7 @@ impl Sent {
             }
             Ok(Err(error)) => attempt.failed(plan, error, &marked.slot, earlier),
             // proof: every send of this client is witnessed, and none was.
-            Err(_) if marked.slot.count() == 0 && strays.is_some() && strays == plan.settings.strays.as_ref().map(Strays::count) => {
+            Err(_) if marked.slot.count() == 0 && Strays::none_since(strays, plan.settings.strays.as_ref()) => {
                 attempt.facts.evidence = Evidence::Unprocessed;
             }
             Err(_) => attempt.facts.evidence = unanswered(&marked.slot),

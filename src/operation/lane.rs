@@ -12,13 +12,13 @@ use reqwest_middleware::{Next, Result};
 
 use crate::{
     contract::endpoint::{DeadlineCovers, Endpoint},
-    operation::attempt::{Limit, Sent, says_nothing},
+    operation::attempt::{Limit, Sent, in_time, says_nothing},
     operation::begun::Begun,
     operation::plan::Light,
     operation::run,
     operation::settings::{Lane, Settings},
     operation::supply::Supply,
-    platform::{Instant, MaybeSend, timeout_at},
+    platform::{Instant, MaybeSend},
     proof::witness::{Marked, Strays},
     request::call::Call,
     request::deadline::Deadline,
@@ -65,7 +65,7 @@ pub(crate) fn carry_out<'a>(
         let limit = Limit::of(now, light.attempt_limit, light.deadline);
         let strays = settings.strays.as_ref().map(Strays::count);
         let result = match limit.until.instant() {
-            Some(instant) => timeout_at(instant, sent).await.map_err(|_| limit.is),
+            Some(instant) => in_time(sent, instant, || marked.slot.nothing_left(strays, settings.strays.as_ref())).await.ok_or(limit.is),
             None => Ok(sent.await),
         };
         pending.came_back();

@@ -347,6 +347,15 @@ mod tests {
     }
 
     #[test]
+    fn a_reserve_is_refilled_as_fast_as_it_says() {
+        let (limits, start) = (BudgetLimits::percent(0).with_reserve(10, 3), Instant::now());
+        assert_eq!((limits.reserve(), limits.refill_per_second()), (10, 3));
+        let mut bucket = TokenBucket::new(limits, start);
+        assert_eq!(spend_all(&mut bucket, start), 10);
+        assert_eq!(spend_all(&mut bucket, start + Duration::from_secs(2)), 6);
+    }
+
+    #[test]
     fn a_refill_does_not_lose_the_time_between_two_looks() {
         let start = Instant::now();
         let mut bucket = TokenBucket::new(BudgetLimits::percent(0).with_reserve(1, 1), start);
@@ -429,6 +438,20 @@ mod tests {
         let token = bucket.withdraw(start).unwrap();
         bucket.give_back(token);
         assert_eq!(bucket.balance(start + Duration::from_secs(1)), 0);
+    }
+
+    #[test]
+    fn a_token_goes_back_to_the_deposit_that_paid_and_not_to_an_older_one_that_was_spent() {
+        let start = Instant::now();
+        let limits = BudgetLimits::percent(100).with_reserve(0, 0).with_memory(Duration::from_secs(1));
+        let mut bucket = TokenBucket::new(limits, start);
+        bucket.deposit(start);
+        assert!(spend(&mut bucket, start));
+        let later = start + Duration::from_millis(500);
+        bucket.deposit(later);
+        let token = bucket.withdraw(later).unwrap();
+        bucket.give_back(token);
+        assert_eq!(bucket.balance(start + Duration::from_millis(1_200)), 1);
     }
 
     #[derive(Debug, Clone, Copy)]

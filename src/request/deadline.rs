@@ -195,6 +195,7 @@ mod tests {
     async fn time_left_shrinks_to_zero_and_stays_there() {
         let deadline = Deadline::after(2 * SECOND);
         assert_eq!(deadline.time_left(), 2 * SECOND);
+        assert_eq!(deadline.instant(), Some(Instant::now() + 2 * SECOND));
         advance(SECOND).await;
         assert_eq!(deadline.time_left(), SECOND);
         advance(5 * SECOND).await;
@@ -217,6 +218,13 @@ mod tests {
         }
         let farthest = Instant::now() + Duration::from_secs(1 << 62);
         assert_eq!(Deadline::at(farthest), Deadline::NONE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_lies_thirty_years_ahead_is_a_deadline_and_what_lies_beyond_is_none() {
+        let thirty_years = 30 * 365 * Duration::from_secs(24 * 60 * 60);
+        assert_eq!(Deadline::after(thirty_years).time_left(), thirty_years);
+        assert_eq!(Deadline::after(thirty_years + Duration::from_nanos(1)), Deadline::NONE);
     }
 
     #[tokio::test(start_paused = true)]

@@ -457,6 +457,14 @@ mod tests {
     }
 
     #[test]
+    fn newcomers_at_a_full_table_take_the_places_of_those_who_have_spent_nothing() {
+        let (budget, now) = (RetryBudget::new(BudgetLimits::percent(0).with_reserve(1, 0)), Instant::now());
+        let account = |host: u32| BudgetAccount { ledgers: &budget.ledgers, scope: ScopeKey::of(&host) };
+        (0..1_024).for_each(|host| account(host).deposit(now));
+        assert!((2_000..2_010).all(|host| spends(account(host), now)), "each has a reserve of its own");
+    }
+
+    #[test]
     fn what_a_newcomer_at_a_full_table_gives_back_goes_where_it_came_from() {
         let (budget, now) = (RetryBudget::new(BudgetLimits::percent(0).with_reserve(1, 0)), Instant::now());
         let account = |host: u32| BudgetAccount { ledgers: &budget.ledgers, scope: ScopeKey::of(&host) };

@@ -9,7 +9,10 @@ use std::{
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, StatusCode};
 use reqwest::Response;
 
-use super::claim::{Claim, Stage};
+use super::{
+    claim::{Claim, Stage},
+    strays::Strays,
+};
 use crate::{policy::Evidence, proof::cause::Cause};
 
 /// Which means the witness may use.
@@ -292,6 +295,15 @@ impl SendSlot {
         self.state().sends.iter().map(|send| send.sent.evidence()).max()
     }
 
+    /// Whether nothing of the attempt can have left yet. What has been sent may still leave; what
+    /// is dropped now does not, unless the transport asks for it at the same time.
+    ///
+    /// Strays: how many there were before the attempt, and those that there are.
+    pub(crate) fn nothing_left(&self, before: Option<u64>, strays: Option<&Strays>) -> bool {
+        let state = self.state();
+        if state.sends.is_empty() { Strays::none_since(before, strays) } else { state.sends.iter().all(|send| send.sent.waits()) }
+    }
+
     /// The answer to the last send, as the transport brought it; `None` if it brought none.
     pub(crate) fn answer(&self) -> Option<Head> {
         match &self.state().sends.last()?.sent {
@@ -389,6 +401,18 @@ impl SendSlot {
 }
 
 impl Sent {
+    /// Whether the transport has not asked for it yet, or never will.
+    fn waits(&self) -> bool {
+        match self {
+            Self::Open(Some(claim)) => match claim.stage() {
+                Stage::Waiting | Stage::Dropped => true,
+                Stage::Begun | Stage::Read => false,
+            },
+            Self::Open(None) | Self::Answered(..) => false,
+            Self::Failed(evidence, _) => *evidence == Evidence::Unprocessed,
+        }
+    }
+
     fn evidence(&self) -> Evidence {
         match self {
             Self::Open(Some(claim)) => match claim.stage() {

@@ -18,6 +18,12 @@ impl Strays {
         self.0.load(Ordering::SeqCst)
     }
 
+    /// Whether a witness stands in every way to the wire, and none has passed it since they were
+    /// counted.
+    pub(crate) fn none_since(counted: Option<u64>, now: Option<&Self>) -> bool {
+        counted.is_some() && counted == now.map(Self::count)
+    }
+
     pub(super) fn one_passes(&self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }

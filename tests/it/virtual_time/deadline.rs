@@ -2,16 +2,19 @@
 
 use std::{sync::Arc, time::Duration};
 
+use http::Extensions;
 use proptest::prelude::*;
+use reqwest::{Request, Response};
+use reqwest_middleware::{Middleware, Next, Result};
 use reqwest_safe_retry::{
-    BudgetLimits, Cause, Deadline, Endpoint, Outcome, ReplayBody, RetryBudget, RetryError, RetryErrorExt as _, RetryPolicy, RetryReport,
-    StopReason,
+    BudgetLimits, Cause, Deadline, Endpoint, Outcome, ReplayBody, ReportSlot, RetryBudget, RetryError, RetryErrorExt as _, RetryPolicy,
+    RetryReport, StopReason,
     errors::BodyDeadlineExceeded,
     policy::{Backoff, Draw, HintSpread, Jitter, UnreadableHint},
     report::TimeLimit,
     testing::{Draws, Scripted, Step},
 };
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::support::scripted::{Ended, LATER, URL, builder, client, end, hasty, millis, seconds, steady};
 
@@ -46,6 +49,42 @@ async fn a_factory_that_takes_all_the_time_left_leads_to_no_send() {
     let request = client(hasty(), &peer).put(URL).body("first").with_extension(slow()).with_extension(Deadline::after(millis(100)));
     assert_eq!(end(request).await.report.stop(), StopReason::DeadlineTooNear);
     peer.assert_sends(1);
+}
+
+/// Waits for its turn until an instant, as behind a permit.
+struct Until(Instant);
+
+#[async_trait::async_trait]
+impl Middleware for Until {
+    async fn handle(&self, request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
+        sleep_until(self.0).await;
+        next.run(request, extensions).await
+    }
+}
+
+/// A process that was stopped wakes up for its turn and for the deadline in the same moment.
+#[tokio::test(start_paused = true)]
+async fn what_gets_its_turn_with_the_deadline_is_not_sent_any_more() {
+    for asks_for_a_report in [false, true] {
+        let (peer, turn) = (Scripted::answering(200), Instant::now() + seconds(1));
+        let client = steady().client(reqwest::Client::builder()).with(Until(turn)).with(peer.clone()).build().unwrap();
+        let mut request = client.post(URL).with_extension(Endpoint::unprotected_write()).with_extension(Deadline::at(turn));
+        if asks_for_a_report {
+            request = request.with_extension(ReportSlot::new());
+        }
+        let error = request.send().await.unwrap_err();
+        assert!(matches!(error.safe_retry(), Some(RetryError::Unprocessed(_))), "{error:?}");
+        peer.assert_sends(0);
+    }
+}
+
+/// The same of an answer that comes with the deadline: it is one.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_with_the_deadline_is_taken() {
+    let peer = Scripted::new([Step::ok("done").after(seconds(1))]);
+    let client = steady().client(reqwest::Client::builder()).with(peer.clone()).build().unwrap();
+    let ended = end(client.post(URL).with_extension(Endpoint::unprotected_write()).with_extension(Deadline::after(seconds(1)))).await;
+    assert_eq!(ended.status(), 200);
 }
 
 // ===== attempts =====
@@ -384,13 +423,8 @@ async fn the_callers_own_timeout_of_a_request_stays_on_every_attempt() {
     let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
     struct Timeouts(Arc<std::sync::Mutex<Vec<Option<Duration>>>>);
     #[async_trait::async_trait]
-    impl reqwest_middleware::Middleware for Timeouts {
-        async fn handle(
-            &self,
-            request: reqwest::Request,
-            extensions: &mut http::Extensions,
-            next: reqwest_middleware::Next<'_>,
-        ) -> reqwest_middleware::Result<reqwest::Response> {
+    impl Middleware for Timeouts {
+        async fn handle(&self, request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
             self.0.lock().unwrap().push(request.timeout().copied());
             next.run(request, extensions).await
         }

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use futures_util::future::join;
 use http::{Extensions, HeaderMap, StatusCode};
 use reqwest::{Request, Response, Url};
 use reqwest_middleware::{ClientWithMiddleware, Middleware, Next, RequestBuilder, Result};
@@ -350,8 +351,7 @@ async fn after_the_deadline_nobody_is_asked_any_more() {
     #[async_trait::async_trait]
     impl Middleware for Sleeps {
         async fn handle(&self, request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
-            tokio::time::advance(seconds(11)).await;
-            next.run(request, extensions).await
+            join(next.run(request, extensions), tokio::time::advance(seconds(11))).await.0
         }
     }
     for step in [Step::fails(), Step::hangs(), Step::status(503)] {
