@@ -11,14 +11,14 @@
 //! # use reqwest_safe_retry::{SafeRetry, testing::{Fault, FaultServer}};
 //! use std::time::SystemTime;
 //!
-//! /// From your database. `sent_at` is empty until the transaction that decides to send.
+//! /// As your database had it before the transaction that decides to send.
 //! struct Row { key: IdempotencyKey, sent_at: Option<SystemTime> }
 //!
 //! async fn order(client: &ClientWithMiddleware, url: reqwest::Url, row: Row) -> Result<reqwest::Response> {
 //!     let order = client.post(url).body("one coffee");
 //!     let order = order.with_extension(Endpoint::keyed_write(KeyContract::STRIPE)).with_extension(row.key);
 //!     match row.sent_at {
-//!         None => order.send().await, // committed a moment ago, by this process
+//!         None => order.send().await, // it was empty; this process has filled it since
 //!         Some(sent_at) => order.with_extension(SentBefore::since(sent_at)).send().await,
 //!     }
 //! }
@@ -46,6 +46,9 @@
 //! | the same, but the server may have forgotten it | its probe is asked; without one [`KeyExpired`] | 1 |
 //! | a probe | asked first; *absent* counts once the endpoint has settled after the restart | 1 |
 //! | neither | nothing is sent: [`OutcomeUnknown`], and a person looks | 0 or 1 |
+//!
+//! A key that says when it was [first used](crate::IdempotencyKey::first_used) tells the same about
+//! a keyed write. `SentBefore` is for probed and unprotected ones as well.
 //!
 //! `cargo run --example survive_a_crash` kills real processes to show it. Give the probed write a
 //! deadline longer than its [settling time](crate::Endpoint::settling), or it cannot learn that

@@ -23,9 +23,9 @@
 //!
 //! # One deadline for a piece of work
 //!
-//! The caller of your service says how long it waits. Pass it on. This function is an axum handler
-//! as it stands: `HeaderMap` and `StatusCode` are those of `http`, and the client is cloned into
-//! it.
+//! The caller of your service says how long it waits. Pass it on. In axum this is a route of
+//! `get(move |headers: HeaderMap| checkout(client.clone(), shop.clone(), headers))`: `HeaderMap` and
+//! `StatusCode` are those of `http`.
 //!
 //! ```
 //! use std::time::Duration;

@@ -76,7 +76,8 @@
 //!
 //! Make the key outside of whatever repeats the call. A key that is made inside is new each time
 //! and protects nothing. A key header that you write by hand is sent, but nothing relies on it
-//! until an endpoint states the contract.
+//! until an endpoint states the contract. Then the key in the contract's header is taken over, if
+//! it is spelled as the contract says: [`ietf`] wants it quoted, [`KeyFormat::Bare`] does not.
 //!
 //! # A key in the body
 //!
@@ -109,6 +110,7 @@
 //! ([`with_key_accounts`]). The server's own check stays the authority.
 //!
 //! [`KeyContract`]: crate::KeyContract
+//! [`KeyFormat::Bare`]: crate::policy::KeyFormat::Bare
 //! [`KeyContract::new`]: crate::KeyContract::new
 //! [`idempotent_write`]: crate::Endpoint::idempotent_write
 //! [`ietf`]: crate::KeyContract::ietf

@@ -25,10 +25,16 @@
 //! | `jitter(Jitter::Full)` | the default; [`Jitter::Equal`](crate::policy::Jitter::Equal) and `None` are in `Backoff::with_jitter` |
 //! | `build_with_total_retry_duration(limit)` | window, attempts *and* budget, as below |
 //! | a `RetryableStrategy` that looks at statuses | [`with_statuses`](crate::RetryPolicy::with_statuses), or [`classified_by`](crate::Endpoint::classified_by) on an endpoint |
+//! | its `Retryable::Fatal` for a status | [`RetryStatuses::without`](crate::policy::RetryStatuses::without) for the client, [`Verdict::Final`](crate::Verdict::Final) from an endpoint's classifier |
+//! | `DefaultRetryableStrategy`: 408, 429, all 5xx | the default statuses: 408, 425, 429, 500, 502, 503, 504 |
 //! | a `RetryableStrategy` that looks at errors | no counterpart: an error is judged by what it proves. State the effect with an [`Endpoint`](crate::Endpoint) |
 //! | `Error::Middleware(WithRetries)` | a read keeps its `reqwest::Error`, and so does a write that nothing marks; a marked write gets a [`RetryError`](crate::RetryError) |
 //! | `client.post(..)`, unmarked | sent once; [`with_default_write`](crate::SafeRetry::with_default_write)`(Endpoint::unprotected_write())` marks all, and a lost answer is an `OutcomeUnknown` |
 //! | streaming bodies are refused | they are sent once; a [`ReplayBody`](crate::ReplayBody) makes them repeatable |
+//!
+//! A write that you mark as keyed is sent again after a 500, too, whatever the old strategy said of
+//! writes. If the server must not see it again then, say so:
+//! `classified_by(|answer| (answer.status() == 500).then_some(Verdict::Final))`.
 //!
 //! A total duration was the only limit. Here attempts and budget are limits, too, so all three are
 //! set. Without `UNLIMITED` the program stops earlier, with
@@ -45,7 +51,10 @@
 //!     .with_throttle_backoff(backoff)
 //!     .with_attempts(u32::MAX)
 //!     .with_window(Duration::from_secs(3600));
-//! let retry = SafeRetry::new().with_policy(policy).with_budget(RetryBudget::new(BudgetLimits::UNLIMITED));
+//! let retry = SafeRetry::new()
+//!     .with_policy(policy)
+//!     .with_budget(RetryBudget::new(BudgetLimits::UNLIMITED))
+//!     .with_attempt_limit(Duration::from_secs(30)); // the window cuts nothing, and a hang would last
 //! ```
 //!
 //! More statuses for the whole client, as the old program had them:

@@ -58,8 +58,8 @@
 //! * with a [probe](super::probes), it is asked about first;
 //! * otherwise nothing is sent, and it ends as `OutcomeUnknown`: look first.
 //!
-//! `cargo run --example survive_a_crash` kills a process in the middle of an order and counts the
-//! orders.
+//! [After a crash](super::after_a_crash) has the program. `cargo run --example survive_a_crash`
+//! kills a process in the middle of an order and counts the orders.
 //!
 //! # What comes back, in full
 //!

@@ -44,7 +44,7 @@
 //! | bad day | `FaultServer` | what to count |
 //! |---|---|---|
 //! | the answer is lost | `Fault::close_after_request()`, `reset_after_request()` | `assert_writes(1)`, or two under one key |
-//! | overload | `Fault::status(503).with_retry_after(1)`, `status(429)` | the pause between `requests()[n].arrived()` |
+//! | overload | `Fault::status(503).with_retry_after(1)` or `with_retry_after_at(time)`, `status(429)` | the pause between `requests()[n].arrived()` |
 //! | a hang | `Fault::hang()` | the time the caller waited |
 //! | a hang in the body | `Fault::ok("..").with_body_stalled_at(3)` | the same, with `reading_body` too |
 //! | the body is cut | `Fault::ok("..").with_body_cut_at(3)` | `BodyLost`, or a second read |

@@ -1,6 +1,6 @@
 //! What a server does to one request, as a value.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
@@ -170,6 +170,23 @@ impl Fault {
     /// [RFC 9110 §10.2.3]: https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3
     pub fn with_retry_after(self, seconds: u64) -> Self {
         self.with_header("retry-after", &seconds.to_string())
+    }
+
+    /// Adds `Retry-After` as a date to the answer, which is rounded up to a whole second ([RFC 9110
+    /// §10.2.3]).
+    ///
+    /// ```
+    /// use reqwest_safe_retry::testing::Fault;
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// let later = SystemTime::now() + Duration::from_secs(2);
+    /// let overloaded = Fault::status(503).with_retry_after_at(later);
+    /// # let _ = overloaded;
+    /// ```
+    ///
+    /// [RFC 9110 §10.2.3]: https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3
+    pub fn with_retry_after_at(self, time: SystemTime) -> Self {
+        self.with_header("retry-after", &spelled::date(time))
     }
 
     /// Replaces the answer's body.
