@@ -16,7 +16,7 @@ use crate::{
     outcome::report::ReportSlot,
     platform::BoxFuture,
     policy::{IdempotencyKey, RetryPolicy},
-    proof::witness,
+    proof::witness::{self, LeftAlone},
     request::attempt_headers::AttemptHeaders,
     request::correlation::CorrelationId,
     request::deadline::Deadline,
@@ -304,6 +304,14 @@ impl Middleware for SafeRetry {
             Box::pin(operation::carry_out(settings, endpoint, request, extensions, next))
         } else if carries_ours(extensions) {
             Box::pin(operation::hands_off(settings, request, extensions, next))
+        } else if settings.strays.is_some() {
+            Box::pin(async move {
+                let (mark, _on_its_way) = LeftAlone::while_kept();
+                extensions.insert(mark);
+                let result = next.run(request, extensions).await;
+                extensions.remove::<LeftAlone>();
+                result
+            })
         } else {
             next.run(request, extensions)
         }

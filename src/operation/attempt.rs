@@ -102,9 +102,12 @@ pub(crate) async fn in_time<T>(mut sent: BoxFuture<'_, T>, until: Instant, nothi
     let mut limit = pin!(sleep_until(until));
     let mut is_first_turn = true;
     poll_fn(|cx| {
-        // Whoever sends has looked at the clock right before the first turn.
         let mut is_up = Poll::Pending;
-        if !is_first_turn {
+        if is_first_turn {
+            if Instant::now() >= until {
+                return Poll::Ready(None);
+            }
+        } else {
             is_up = limit.as_mut().poll(cx);
             if is_up.is_ready() && nothing_left() {
                 return Poll::Ready(None);
@@ -157,7 +160,7 @@ impl Sent {
             }
             Err(_) => attempt.facts.evidence = unanswered(&marked.slot),
         }
-        attempt.ends(marked)
+        attempt.ends(plan, marked, strays)
     }
 
     async fn means_read(self, plan: &Plan<'_>, earlier: Earlier, most: usize) -> Attempt {
@@ -166,7 +169,7 @@ impl Sent {
             Ok(Ok(response)) => {
                 let mut attempt = Attempt::cut(limit, started);
                 attempt.read(plan, response, limit, &marked.slot, earlier, most).await;
-                attempt.ends(marked)
+                attempt.ends(plan, marked, strays)
             }
             result => Self { result, marked, limit, started, strays }.means_unread(plan, earlier),
         }
@@ -269,7 +272,11 @@ impl Attempt {
     }
 
     /// The same with what was left in its slot and extensions.
-    fn ends(mut self, marked: Marked) -> Self {
+    fn ends(mut self, plan: &Plan<'_>, marked: Marked, strays: Option<u64>) -> Self {
+        if strays.is_some() && !Strays::none_since(strays, plan.settings.strays.as_ref()) {
+            // A send that passed unwitnessed may have been this attempt's.
+            self.facts.evidence = Evidence::Unknown;
+        }
         self.facts.key_kept = marked.slot.key_kept();
         self.facts.sends = marked.slot.count().max(1);
         self.extensions = marked.left_behind();

@@ -11,5 +11,5 @@ mod slot;
 #[path = "witness/strays.rs"]
 mod strays;
 
-pub(crate) use slot::{Head, KeyKept, Marked, Redirects, SendSlot, Terms, Watch, inside, is_inside};
-pub(crate) use strays::Strays;
+pub(crate) use slot::{Head, KeyKept, Marked, Redirects, SendSlot, Terms, Watch, inside, is_inside, leave};
+pub(crate) use strays::{LeftAlone, Strays};

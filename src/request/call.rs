@@ -120,6 +120,22 @@ impl Opened {
     }
 }
 
+/// The extensions of a call within another one, such as one for a token: they get the outer call
+/// back, also when the inner one is dropped.
+struct Within<'e> {
+    extensions: &'e mut Extensions,
+    around: Option<Call>,
+}
+
+impl Drop for Within<'_> {
+    fn drop(&mut self) {
+        match self.around.take() {
+            Some(call) => drop(self.extensions.insert(call)),
+            None => drop(self.extensions.remove::<Call>()),
+        }
+    }
+}
+
 // Not by `async_trait`: a future in another would be copied into its box.
 impl Middleware for OneCall {
     fn handle<'s, 'e, 'n, 'f>(&'s self, request: Request, extensions: &'e mut Extensions, next: Next<'n>) -> BoxFuture<'f, Result<Response>>
@@ -132,10 +148,9 @@ impl Middleware for OneCall {
         Box::pin(async move {
             if !extensions.is_empty() {
                 let call = Arc::new(Mutex::new(Vec::new()));
-                extensions.insert(Call(Arc::downgrade(&call)));
-                let result = next.run(request, extensions).await;
-                extensions.remove::<Call>();
-                return result;
+                let around = extensions.insert(Call(Arc::downgrade(&call)));
+                let within = Within { extensions, around };
+                return next.run(request, &mut *within.extensions).await;
             }
             let Opened { call, extensions: ours } = Opened::new();
             *extensions = ours;

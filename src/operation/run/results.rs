@@ -22,6 +22,8 @@ use crate::{
     platform::Instant,
     policy::{BodySupply, Ending, Evidence, History, IdempotencyKey, LastAnswer, Outcome, Signal, StopReason},
     proof::cause::TimeLimit,
+    proof::witness::leave,
+    request::call::Call,
     request::origin::Origin,
     request::sent_before::SentBefore,
     request::shown::ShownMethod,
@@ -90,7 +92,7 @@ impl Run<'_> {
             guarded.handed_out(Instant::now());
         }
         let error = self.error(held, attempt, report);
-        *self.extensions = mem::take(&mut attempt.extensions);
+        leave::<Call>(self.extensions, mem::take(&mut attempt.extensions));
         Err(error)
     }
 
@@ -195,7 +197,7 @@ impl Run<'_> {
     }
 
     fn hand_back(&mut self, extensions: Extensions, mut response: Response, report: Option<RetryReport>, shown: Shown) -> Result<Response> {
-        *self.extensions = extensions;
+        leave::<Call>(self.extensions, extensions);
         if let Some(report) = report {
             self.fill(&report);
             if shown == Shown::Everywhere {

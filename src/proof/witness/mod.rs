@@ -31,8 +31,8 @@ use claim::{Claim, Stage};
 use slot::{Hop, Sent};
 use tracked::Tracked;
 
-pub(crate) use slot::{Head, KeyKept, Marked, Redirects, SendSlot, Terms, Watch, inside, is_inside};
-pub(crate) use strays::Strays;
+pub(crate) use slot::{Head, KeyKept, Marked, Redirects, SendSlot, Terms, Watch, inside, is_inside, leave};
+pub(crate) use strays::{LeftAlone, Strays};
 
 use crate::{
     policy::Evidence,
@@ -231,14 +231,14 @@ impl Middleware for SendWitness {
         'e: 'f,
         'n: 'f,
     {
-        let Some(slot) = extensions.get::<SendSlot>().cloned() else {
-            if let Some(strays) = &self.strays {
+        let slot = extensions.get::<SendSlot>().and_then(|slot| Some((slot.asked(request.headers())?, slot.clone())));
+        let Some((asked, slot)) = slot else {
+            if let Some(strays) = self.strays.as_ref().filter(|_| !LeftAlone::marks(extensions)) {
                 strays.one_passes();
             }
             return next.run(request, extensions);
         };
         let buildable = matches!(request.url().scheme(), "http" | "https");
-        let asked = slot.asked(request.headers());
         let home = (asked.has_key || asked.redirects == Redirects::AtHome).then(|| Box::new(request.url().clone()));
         let claim = self.track(&mut request, asked.watch);
         let hop = self.hop(claim.as_ref());

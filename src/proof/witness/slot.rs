@@ -2,7 +2,7 @@
 
 use std::{
     cell::RefCell,
-    marker,
+    marker, mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -38,6 +38,8 @@ pub(crate) struct SendSlot(Arc<Mutex<State>>);
 struct State {
     terms: Terms,
     sends: Vec<Send>,
+    /// Whether the attempt has ended.
+    is_over: bool,
 }
 
 impl State {
@@ -167,6 +169,13 @@ pub(crate) struct Marked {
     pub(crate) slot: SendSlot,
 }
 
+impl Drop for Marked {
+    /// Whoever still has the slot sends for nobody.
+    fn drop(&mut self) {
+        self.slot.state().is_over = true;
+    }
+}
+
 /// How many maps a thread keeps, at half a KiB each: for as many attempts at once. Of more than
 /// these, each costs what it did without any.
 const MOST_SPARE: usize = 512;
@@ -242,7 +251,7 @@ impl Marked {
             if left == 1 {
                 self.slot.state().forget();
                 Spare::work(|spare| Spare::keep(&mut spare.bare, self));
-                *operation = Extensions::new();
+                leave::<C>(operation, Extensions::new());
                 return;
             }
             let same = self.extensions.get_mut::<C>().filter(|call| operation.len() == 1 && operation.get::<C>() == Some(&**call));
@@ -254,7 +263,17 @@ impl Marked {
             }
         }
         self.extensions.remove::<SendSlot>();
-        *operation = self.extensions;
+        leave::<C>(operation, mem::take(&mut self.extensions));
+    }
+}
+
+/// Gives an operation the extensions that an attempt left, but its own `C`: what an inner
+/// middleware does to that is nobody else's business.
+pub(crate) fn leave<C: Clone + marker::Send + Sync + 'static>(operation: &mut Extensions, left: Extensions) {
+    let own = operation.remove::<C>();
+    *operation = left;
+    if let Some(own) = own {
+        operation.insert(own);
     }
 }
 
@@ -267,7 +286,7 @@ impl From<Watch> for Terms {
 
 impl SendSlot {
     pub(crate) fn new(terms: impl Into<Terms>) -> Self {
-        Self(Arc::new(Mutex::new(State { terms: terms.into(), sends: Vec::new() })))
+        Self(Arc::new(Mutex::new(State { terms: terms.into(), sends: Vec::new(), is_over: false })))
     }
 
     /// Whether these extensions hold it, and nobody else does but its attempt.
@@ -300,8 +319,12 @@ impl SendSlot {
     ///
     /// Strays: how many there were before the attempt, and those that there are.
     pub(crate) fn nothing_left(&self, before: Option<u64>, strays: Option<&Strays>) -> bool {
+        let all_wait = |sends: &[Send]| sends.iter().all(|send| send.sent.waits());
         let state = self.state();
-        if state.sends.is_empty() { Strays::none_since(before, strays) } else { state.sends.iter().all(|send| send.sent.waits()) }
+        match strays {
+            Some(_) => Strays::none_since(before, strays) && all_wait(&state.sends),
+            None => !state.sends.is_empty() && all_wait(&state.sends),
+        }
     }
 
     /// The answer to the last send, as the transport brought it; `None` if it brought none.
@@ -347,12 +370,14 @@ impl SendSlot {
         earlier.iter().map(|send| send.sent.evidence()).chain([of_last]).max()
     }
 
-    /// What is asked of one send of a request with these headers.
+    /// What is asked of one send of a request with these headers. `None`: the attempt is over, and
+    /// somebody sends for another one with its extensions.
     #[inline]
-    pub(super) fn asked(&self, headers: &HeaderMap) -> Asked {
+    pub(super) fn asked(&self, headers: &HeaderMap) -> Option<Asked> {
         let state = self.state();
         let Terms { watch, ref promised, redirects, .. } = state.terms;
-        Asked { watch, redirects, has_key: promised.is_some(), key: key_kept(promised.as_ref(), headers) }
+        let asked = || Asked { watch, redirects, has_key: promised.is_some(), key: key_kept(promised.as_ref(), headers) };
+        (!state.is_over).then(asked)
     }
 
     /// Whether a witness further out waits for a send of this attempt.
@@ -364,7 +389,8 @@ impl SendSlot {
     /// Notes a send where no witness stands, for a peer that is its own transport.
     #[cfg(feature = "testing")]
     pub(crate) fn stand_in(&self, headers: &HeaderMap) -> usize {
-        self.open(None, self.asked(headers).key)
+        let key = key_kept(self.state().terms.promised.as_ref(), headers);
+        self.open(None, key)
     }
 
     /// The peer that stands in for the transport answered.

@@ -9,7 +9,7 @@ use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next, 
 use reqwest_safe_retry::{
     Advice, Endpoint, IdempotencyKey, KeyContract, Outcome, ReportSlot, RetryError, RetryErrorExt as _, RetryReport, SafeRetry,
     SendWitness, SentBefore, StatusUrl, StopReason,
-    testing::{Fault, FaultServer},
+    testing::{Fault, FaultServer, Scripted},
 };
 
 use crate::support::wire::{QUICK, bounded, plain};
@@ -387,4 +387,203 @@ impl Middleware for WaitsOnce {
         }
         next.run(request, extensions).await
     }
+}
+
+/// Sends a request for a token, by a client of its own and with the extensions it was given, and
+/// then the operation's again. The last of these requests for a token is given up.
+struct Refreshes {
+    tokens: ClientWithMiddleware,
+    server: reqwest::Url,
+}
+
+#[async_trait::async_trait]
+impl Middleware for Refreshes {
+    async fn handle(&self, request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
+        for path in ["/token", "/silent"] {
+            let again = request.try_clone().unwrap();
+            let token = Request::new(reqwest::Method::GET, self.server.join(path).unwrap());
+            let asked = self.tokens.execute_with_extensions(token, extensions);
+            let given_up = tokio::time::timeout(std::time::Duration::from_millis(100), asked).await.is_err();
+            assert_eq!(given_up, path == "/silent");
+            next.clone().run(again, extensions).await?;
+        }
+        next.run(request, extensions).await
+    }
+}
+
+/// A call within a call gives the extensions back as it found them, also when it is dropped.
+#[tokio::test]
+async fn a_call_of_another_client_within_a_call_leaves_its_key_alone() {
+    let paved = || SafeRetry::new().with_policy(QUICK).client(plain()).redirects_off();
+    let answer =
+        |request: &reqwest_safe_retry::testing::Recorded, _| if request.path() == "/silent" { Fault::hang() } else { Fault::ok("") };
+    let server = FaultServer::with(answer).await;
+    let tokens = paved().with_outside(Inner(passes)).build().unwrap();
+    let client = paved().with_outside(Refreshes { tokens, server: server.url("/") }).build().unwrap();
+    let order = client.post(server.url("/orders")).body("one coffee").with_extension(Endpoint::keyed_write(KeyContract::STRIPE));
+    bounded(order.send()).await.unwrap();
+    let requests = server.requests();
+    let keys: Vec<_> =
+        requests.iter().filter(|request| request.path() == "/orders").map(|request| request.header("idempotency-key")).collect();
+    assert!(keys.len() == 3 && keys[0].is_some() && keys.iter().all(|key| *key == keys[0]), "{} keys", keys.len());
+}
+
+fn passes<'a>(request: Request, extensions: &'a mut Extensions, next: Next<'a>) -> Sent<'a> {
+    next.run(request, extensions)
+}
+
+fn clears<'a>(request: Request, extensions: &'a mut Extensions, next: Next<'a>) -> Sent<'a> {
+    Box::pin(async move {
+        let answer = next.run(request, extensions).await;
+        extensions.clear();
+        answer
+    })
+}
+
+/// Whatever an inner middleware does to its extensions, the call is the operation's.
+#[tokio::test]
+async fn a_key_survives_an_inner_middleware_that_clears_the_extensions() {
+    for (first, is_watched) in
+        [(Fault::ok(""), false), (Fault::ok(""), true), (Fault::status(401), false), (Fault::close_after_request(), true)]
+    {
+        let server = FaultServer::start([first, Fault::status(401), Fault::ok("done")]).await;
+        let retry = SafeRetry::new().with_policy(QUICK).with_default_write(Endpoint::keyed_write(KeyContract::STRIPE));
+        let client = retry.client(plain()).redirects_off().with_outside(Batches).with(Inner(clears)).build().unwrap();
+        let mut order = client.post(server.url("/orders")).body("one coffee");
+        if is_watched {
+            order = order.with_extension(ReportSlot::new());
+        }
+        let _ = bounded(order.send()).await;
+        let keys: std::collections::BTreeSet<String> = keys(&server).into_iter().collect();
+        assert_eq!(keys.len(), 1);
+    }
+}
+
+/// Sends twice whatever comes back.
+struct Batches;
+
+#[async_trait::async_trait]
+impl Middleware for Batches {
+    async fn handle(&self, request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
+        let again = request.try_clone().unwrap();
+        let _ = next.clone().run(request, extensions).await;
+        next.run(again, extensions).await
+    }
+}
+
+/// Sends past the witness, and if that fails once more to another server, before its eyes.
+struct FailsOver(reqwest::Url);
+
+#[async_trait::async_trait]
+impl Middleware for FailsOver {
+    async fn handle(&self, request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
+        let mut second = request.try_clone().unwrap();
+        *second.url_mut() = self.0.clone();
+        match next.clone().run(request, &mut Extensions::new()).await {
+            Ok(answer) => Ok(answer),
+            Err(_) => next.run(second, extensions).await,
+        }
+    }
+}
+
+/// One send that nobody witnessed may have arrived, whatever is proven of the others.
+#[tokio::test]
+async fn a_send_past_the_witness_takes_the_proof_of_those_before_its_eyes() {
+    let early = FaultServer::start([Fault::status(425)]).await;
+    for (second, limit) in
+        [("http://127.0.0.1:1/".parse().unwrap(), None), (early.url("/"), None), ("http://127.0.0.1:1/".parse().unwrap(), Some(5))]
+    {
+        let primary = FaultServer::start([Fault::close_after_request()]).await;
+        let mut retry = SafeRetry::new().with_policy(QUICK);
+        if let Some(seconds) = limit {
+            retry = retry.with_attempt_limit(std::time::Duration::from_secs(seconds));
+        }
+        let client = retry.client(plain()).redirects_off().with(FailsOver(second)).build().unwrap();
+        let (_, report) = post(&client, &primary, Some(Endpoint::unprotected_write())).await;
+        assert_eq!(report.outcome(), Outcome::Unknown);
+        primary.assert_writes(1);
+    }
+}
+
+/// Keeps the extensions of the first attempt, and sends all others with those.
+#[derive(Default)]
+struct Keeps(std::sync::Mutex<Option<Extensions>>);
+
+#[async_trait::async_trait]
+impl Middleware for Keeps {
+    async fn handle(&self, request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
+        let kept = self.0.lock().unwrap().clone();
+        match kept {
+            Some(mut kept) => next.run(request, &mut kept).await,
+            None => {
+                *self.0.lock().unwrap() = Some(extensions.clone());
+                next.run(request, extensions).await
+            }
+        }
+    }
+}
+
+/// What is sent with the extensions of an attempt that has ended, or was dropped, is unwitnessed.
+#[tokio::test]
+async fn the_extensions_of_an_ended_attempt_prove_nothing_about_another() {
+    for is_dropped in [false, true] {
+        let server =
+            FaultServer::with(move |request, _| if request.is_write() || is_dropped { Fault::hang() } else { Fault::ok("") }).await;
+        let retry = SafeRetry::new().with_policy(QUICK).with_attempt_limit(std::time::Duration::from_millis(150));
+        let client = retry.client(plain()).redirects_off().with(Keeps::default()).build().unwrap();
+        let first = client.get(server.url("/menu")).send();
+        if is_dropped {
+            assert!(tokio::time::timeout(std::time::Duration::from_millis(50), first).await.is_err());
+        } else {
+            bounded(first).await.unwrap();
+        }
+        let (_, report) = post(&client, &server, Some(Endpoint::unprotected_write())).await;
+        assert_eq!(report.outcome(), Outcome::Unknown);
+        server.assert_writes(1);
+    }
+}
+
+/// Asks the same client for something that it leaves alone, before each send.
+#[derive(Clone, Default)]
+struct AsksFirst(std::sync::Arc<std::sync::OnceLock<(ClientWithMiddleware, reqwest::Url)>>);
+
+#[async_trait::async_trait]
+impl Middleware for AsksFirst {
+    async fn handle(&self, request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
+        if request.method() == reqwest::Method::POST {
+            let (client, menu) = self.0.get().unwrap();
+            client.get(menu.clone()).send().await?;
+        }
+        next.run(request, extensions).await
+    }
+}
+
+/// A client that is strictly opt-in has other requests on their way all the time.
+#[tokio::test]
+async fn requests_that_are_left_alone_take_no_proof_from_others() {
+    let server = FaultServer::start([Fault::ok("")]).await;
+    let asks = AsksFirst::default();
+    let retry = SafeRetry::new().with_policy(QUICK).with_unmarked(reqwest_safe_retry::Unmarked::Untouched);
+    let client = retry.client(plain()).redirects_off().with(asks.clone()).build().unwrap();
+    let _ = asks.0.set((client.clone(), server.url("/menu")));
+    let order = client.post("http://127.0.0.1:1/orders").body("one coffee").with_extension(Endpoint::unprotected_write());
+    let error = bounded(order.send()).await.unwrap_err();
+    assert!(matches!(error.safe_retry(), Some(RetryError::Unprocessed(_))), "{error}");
+    server.assert_requests(3);
+}
+
+/// What the caller's own functions take of the time is gone before anything is sent.
+#[tokio::test]
+async fn a_function_that_uses_up_the_time_leaves_none_to_send_in() {
+    let peer = Scripted::answering(200);
+    #[expect(clippy::disallowed_methods, reason = "a function that blocks is what is tried")]
+    let slow = reqwest_safe_retry::RetryBudget::default().scoped_by(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(60));
+        reqwest_safe_retry::ScopeKey::of("shop")
+    });
+    let retry = SafeRetry::new().with_policy(QUICK).with_budget(slow).with_deadline(std::time::Duration::from_millis(20));
+    let client = retry.client(plain()).redirects_off().with(peer.clone()).build().unwrap();
+    let error = bounded(client.post("http://peer.test/orders").body("one coffee").send()).await.unwrap_err();
+    assert!(error.timed_out() && error.evidence() == reqwest_safe_retry::Evidence::Unprocessed, "{error}");
+    peer.assert_sends(0);
 }
