@@ -291,3 +291,39 @@ mod made {
         assert_ne!(IdempotencyKey::random().fingerprint(), IdempotencyKey::random().fingerprint());
     }
 }
+
+#[test]
+fn what_is_replayed_goes_by_what_the_server_says_it_saves() {
+    for (replays, status, coverage) in [
+        (Replays::Unstated, 200, Coverage::Unstated),
+        (Replays::Everything, 500, Coverage::Replayed),
+        (Replays::Successes, 201, Coverage::Replayed),
+        (Replays::Successes, 404, Coverage::RunsAgain),
+        (Replays::Settled, 201, Coverage::Replayed),
+        (Replays::Settled, 404, Coverage::Replayed),
+        (Replays::Settled, 429, Coverage::RunsAgain),
+        (Replays::Settled, 500, Coverage::RunsAgain),
+    ] {
+        assert_eq!(replays.covers(StatusCode::from_u16(status).unwrap()), coverage, "{replays:?} {status}");
+    }
+}
+
+#[test]
+fn only_an_equal_answer_that_is_saved_and_not_marked_is_a_silent_replay() {
+    let saving = KeyContract::ietf(Duration::from_secs(3600)).with_replays(Replays::Everything);
+    let marking = saving.clone().with_replay_marker(HeaderName::from_static("idempotent-replayed"));
+    let successes = saving.clone().with_replays(Replays::Successes);
+    for (contract, earlier, status, is_replay) in [
+        (&saving, Some(500), 500, true),
+        (&saving, None, 500, false),
+        (&saving, Some(500), 501, false),
+        (&saving, Some(503), 503, false), // a proxy answers this before anything has run
+        (&saving, Some(408), 408, false),
+        (&successes, Some(500), 500, false),
+        (&marking, Some(500), 500, false),
+    ] {
+        let code = |status| StatusCode::from_u16(status).unwrap();
+        let answer = contract.answer_after(earlier.map(code), code(status), &HeaderMap::new());
+        assert_eq!(answer, is_replay.then_some(KeyAnswer::Replayed), "{earlier:?} {status}");
+    }
+}
