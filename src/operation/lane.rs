@@ -58,12 +58,13 @@ pub(crate) fn carry_out<'a>(
         } else {
             first
         };
+        // Before it is handed on: an inner middleware may send it past the witness at once.
+        let strays = settings.strays.as_ref().map(Strays::count);
         let sent = first.send(next.clone(), &mut marked.extensions);
         let begun = Begun::at(now, &light, &request);
         let pending = Pending { light: &light, request: &request, begun: &begun, is: Progress::Sending };
         light.account.deposit(now);
         let limit = Limit::of(now, light.attempt_limit, light.deadline);
-        let strays = settings.strays.as_ref().map(Strays::count);
         let result = match limit.until.instant() {
             Some(instant) => in_time(sent, instant, || marked.slot.nothing_left(strays, settings.strays.as_ref())).await.ok_or(limit.is),
             None => Ok(sent.await),

@@ -587,3 +587,34 @@ async fn a_function_that_uses_up_the_time_leaves_none_to_send_in() {
     assert!(error.timed_out() && error.evidence() == reqwest_safe_retry::Evidence::Unprocessed, "{error}");
     peer.assert_sends(0);
 }
+
+/// Takes the slot off and hands on before anything is polled.
+struct Sheds;
+
+impl Middleware for Sheds {
+    fn handle<'s, 'e, 'n, 'f>(&'s self, request: Request, extensions: &'e mut Extensions, next: Next<'n>) -> Sent<'f>
+    where
+        Self: 'f,
+        's: 'f,
+        'e: 'f,
+        'n: 'f,
+    {
+        extensions.clear();
+        next.run(request, extensions)
+    }
+}
+
+#[tokio::test]
+async fn a_send_that_passes_the_witness_at_once_is_noticed_as_well() {
+    for endpoint in [None, Some(Endpoint::unprotected_write())] {
+        let server = FaultServer::start([Fault::hang()]).await;
+        let retry = SafeRetry::new().with_policy(QUICK).with_attempt_limit(std::time::Duration::from_millis(100));
+        let client = retry.client(plain()).redirects_off().with(Sheds).build().unwrap();
+        let mut order = client.post(server.url("/orders")).body("one coffee");
+        if let Some(endpoint) = endpoint {
+            order = order.with_extension(endpoint);
+        }
+        assert!(bounded(order.send()).await.unwrap_err().timed_out());
+        server.assert_writes(1);
+    }
+}
