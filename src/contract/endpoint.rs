@@ -13,7 +13,7 @@ use crate::{
     contract::hints::HintSources,
     contract::probe::StatusProbe,
     policy::{Effect, KeyContract, Lapsed, RetryPolicy, RetryStatuses, Signal, Verdict, defaults},
-    response::body::Whole,
+    response::read::Whole,
 };
 
 /// The contract the caller states for a request: its effect, its protection and its limits.

@@ -28,9 +28,12 @@ use crate::{
     request::call::Call,
     request::deadline::Deadline,
     request::replay::ReplayError,
-    response::body::{self, Loss, Read, Whole},
     response::keep_alive::idle_timeout,
     response::url::has_url,
+    response::{
+        body,
+        read::{Loss, Read, Whole},
+    },
 };
 
 /// What one attempt left behind.

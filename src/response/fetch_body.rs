@@ -2,16 +2,13 @@
 //!
 //! reqwest makes a response only of a fetch that was answered, so a body that was read here could
 //! not be handed on, nor can one be wrapped. What a page has is a timer that aborts the fetch, and
-//! with it the reading of the body. It has to be set before anything is sent ([`limit`]). The types
-//! are those of `body/mod.rs`, for an attempt that reads a body; here none does.
+//! with it the reading of the body. It has to be set before anything is sent ([`limit`]).
 
 use std::{error::Error as StdError, time::Duration};
 
-use bytes::Bytes;
-use http::{HeaderMap, response::Parts};
 use reqwest::{Request, Response};
 
-use crate::request::deadline::Deadline;
+use crate::{request::deadline::Deadline, response::read::Read};
 
 /// The time limit passed before the body of an answer had arrived.
 ///
@@ -50,36 +47,6 @@ pub(crate) fn limit(mut request: Request, deadline: Deadline) -> Request {
 /// The response as it is: its fetch got the deadline before it was sent.
 pub(crate) fn bounded(response: Response, _: Deadline) -> Response {
     response
-}
-
-/// What came of reading a body inside the attempt: it was not read.
-#[derive(Debug)]
-pub(crate) enum Read {
-    Whole { response: Response, whole: Whole },
-    TooLong(Response),
-    Lost(LostBody),
-}
-
-/// A body that was read, and what followed it.
-#[derive(Debug)]
-pub(crate) struct Whole {
-    pub(crate) body: Bytes,
-    pub(crate) trailers: Option<HeaderMap>,
-}
-
-/// The head of an answer whose body was lost, and how.
-#[derive(Debug)]
-pub(crate) struct LostBody {
-    pub(crate) head: Parts,
-    pub(crate) error: Option<reqwest::Error>,
-    pub(crate) loss: Loss,
-}
-
-/// Who ended a body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Loss {
-    Transport,
-    TimeUp,
 }
 
 /// The response as it came, like one whose body is too long.

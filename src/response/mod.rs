@@ -6,4 +6,5 @@ pub(crate) mod body;
 pub(crate) mod drain;
 pub(crate) mod drained;
 pub(crate) mod keep_alive;
+pub(crate) mod read;
 pub(crate) mod url;
