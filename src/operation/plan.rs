@@ -92,8 +92,7 @@ impl<'a> Plan<'a> {
         let correlation = correlation(request, extensions);
         let stated = endpoint.as_ref();
         let sent_before = extensions.get::<SentBefore>().copied();
-        let of_the_call = stated.and_then(Endpoint::contract).and_then(|_| Call::key_of(extensions, request));
-        let key = key(stated, request, extensions, of_the_call.as_ref(), sent_before)?;
+        let key = key(stated, request, extensions, sent_before)?;
         let alone = effect_alone(request);
         let effect = stated.map_or(alone, Endpoint::effect);
         // A key that is made now is not the one that it was sent under before.
@@ -256,8 +255,8 @@ pub(crate) struct Light<'a> {
 }
 
 impl<'a> Light<'a> {
-    /// `None` where more has to be settled first, of a request that is as it was. The key of any
-    /// other is written into its headers.
+    /// `None` where more has to be settled first. The request is as it was, but that the key of an
+    /// earlier pass stands in its headers; the key of any other that is settled is written there.
     ///
     /// # Errors
     /// As [`Plan::settle`].
@@ -289,8 +288,8 @@ impl<'a> Light<'a> {
             return None;
         }
         let key = match stated.and_then(Endpoint::contract) {
-            Some(_) if Call::key_of(extensions, request).is_some() => return None,
-            Some(_) => match key(stated, request, extensions, None, None) {
+            Some(_) => match key(stated, request, extensions, None) {
+                Ok(Some(key)) if key.was_used_before() => return None,
                 Ok(key) => key,
                 Err(misuse) => return Some(Err(misuse)),
             },
@@ -433,23 +432,21 @@ fn key(
     endpoint: Option<&Endpoint>,
     request: &mut Request,
     extensions: &Extensions,
-    of_the_call: Option<&IdempotencyKey>,
     sent_before: Option<SentBefore>,
 ) -> Result<Option<Arc<OperationKey>>, Misuse> {
-    let contract = endpoint.and_then(Endpoint::contract);
-    let key = OperationKey::settle(request, contract, extensions.get().or(of_the_call), sent_before)?;
-    if let (Some(endpoint), Some(key)) = (endpoint, &key) {
-        if endpoint.probe().is_none() && endpoint.effect().key_has_lapsed(key.age()) {
+    let given = extensions.get::<IdempotencyKey>();
+    let Some((endpoint, contract)) = endpoint.and_then(|endpoint| Some((endpoint, endpoint.contract()?))) else {
+        return OperationKey::settle(request, None, given, sent_before).map(|key| key.map(Arc::new));
+    };
+    Call::settle(extensions, request, |request, of_the_call| {
+        let key = OperationKey::settle(request, Some(contract), given.or(of_the_call), sent_before)?;
+        if endpoint.probe().is_none() && key.as_ref().is_some_and(|key| endpoint.effect().key_has_lapsed(key.age())) {
             return Err(Misuse::KeyExpired);
         }
-    }
-    if let (Some(_), Some(key)) = (contract, &key) {
-        // For a later pass it would be the key of an earlier send, which it is not.
-        if sent_before.is_none() || !key.was_made() {
-            Call::keep(extensions, request, key.once_used());
-        }
-    }
-    Ok(key.map(Arc::new))
+        // For a later pass, a key that is made now would be that of an earlier send.
+        let kept = key.as_ref().filter(|key| sent_before.is_none() || !key.was_made()).map(OperationKey::once_used);
+        Ok((key.map(Arc::new), kept))
+    })
 }
 
 /// The key as the guard knows it, where the contract has one.

@@ -14,7 +14,7 @@ use std::{
 
 use http::Extensions;
 use reqwest::{Body, Request, Response};
-use reqwest_middleware::{Middleware, Next, Result};
+use reqwest_middleware::{Middleware, Next};
 
 use crate::{platform::BoxFuture, policy::IdempotencyKey};
 
@@ -33,24 +33,30 @@ struct Pass {
 }
 
 impl Call {
-    /// The key of an earlier pass of the same request. Another request in the same call, such as
-    /// one for a token or the next of a batch, is another operation.
-    pub(crate) fn key_of(extensions: &Extensions, request: &Request) -> Option<IdempotencyKey> {
-        let call = extensions.get::<Self>()?.0.upgrade()?;
-        let passes = call.lock().unwrap_or_else(PoisonError::into_inner);
-        passes.iter().find(|pass| pass.sends(request)).map(|pass| pass.key.clone())
-    }
-
-    /// Keeps the key of a pass for the passes after it. It is kept before anything is sent: the
-    /// pass may be dropped at any time after that.
-    pub(crate) fn keep(extensions: &Extensions, request: &Request, key: IdempotencyKey) {
-        let Some(call) = extensions.get::<Self>().and_then(|call| call.0.upgrade()) else { return };
+    /// Settles a pass, given the key of an earlier pass of the same request. Another request in the
+    /// same call, such as one for a token or the next of a batch, is another operation.
+    ///
+    /// The key that `settle` tells is kept for the passes after it, before anything is sent: the
+    /// pass may be dropped at any time after that. Passes of one call settle one after another, so
+    /// two that start at once have one key.
+    pub(crate) fn settle<T, E>(
+        extensions: &Extensions,
+        request: &mut Request,
+        settle: impl FnOnce(&mut Request, Option<&IdempotencyKey>) -> Result<(T, Option<IdempotencyKey>), E>,
+    ) -> Result<T, E> {
+        let Some(call) = extensions.get::<Self>().and_then(|call| call.0.upgrade()) else {
+            return settle(request, None).map(|(settled, _)| settled);
+        };
         let mut passes = call.lock().unwrap_or_else(PoisonError::into_inner);
-        if !passes.iter().any(|pass| pass.sends(request)) {
+        let earlier = passes.iter().find(|pass| pass.sends(request)).map(|pass| &pass.key);
+        let is_first = earlier.is_none();
+        let (settled, key) = settle(request, earlier)?;
+        if let Some(key) = key.filter(|_| is_first) {
             // A stream cannot be kept, and is told apart by nothing but where it goes.
             let request = request.try_clone().unwrap_or_else(|| Request::new(request.method().clone(), request.url().clone()));
             passes.push(Pass { request, key });
         }
+        Ok(settled)
     }
 }
 
@@ -138,7 +144,12 @@ impl Drop for Within<'_> {
 
 // Not by `async_trait`: a future in another would be copied into its box.
 impl Middleware for OneCall {
-    fn handle<'s, 'e, 'n, 'f>(&'s self, request: Request, extensions: &'e mut Extensions, next: Next<'n>) -> BoxFuture<'f, Result<Response>>
+    fn handle<'s, 'e, 'n, 'f>(
+        &'s self,
+        request: Request,
+        extensions: &'e mut Extensions,
+        next: Next<'n>,
+    ) -> BoxFuture<'f, reqwest_middleware::Result<Response>>
     where
         Self: 'f,
         's: 'f,
@@ -162,5 +173,44 @@ impl Middleware for OneCall {
             }
             result
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{convert::Infallible, sync::Barrier, thread};
+
+    use reqwest::Method;
+
+    use super::*;
+
+    /// The key that a pass goes out with: that of an earlier one, or its own.
+    fn pass(extensions: &Extensions, url: &str) -> IdempotencyKey {
+        let mut order = Request::new(Method::POST, url.parse().unwrap());
+        let settled = Call::settle(extensions, &mut order, |_, earlier| {
+            let key = earlier.cloned().unwrap_or_else(IdempotencyKey::random);
+            // Lets a second pass in, if there is a way.
+            (0..20).for_each(|_| thread::yield_now());
+            Ok::<_, Infallible>((key.clone(), Some(key)))
+        });
+        settled.unwrap()
+    }
+
+    #[test]
+    fn passes_that_start_at_once_have_one_key() {
+        for _ in 0..200 {
+            let opened = Opened::new();
+            let both = Barrier::new(2);
+            let start = || {
+                both.wait();
+                pass(&opened.extensions, "http://api.example/orders")
+            };
+            let (one, other) = thread::scope(|threads| {
+                let one = threads.spawn(start);
+                (start(), one.join().unwrap())
+            });
+            assert_eq!(one, other);
+            assert_ne!(one, pass(&opened.extensions, "http://api.example/refunds"), "another operation");
+        }
     }
 }
