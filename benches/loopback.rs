@@ -1,5 +1,5 @@
-//! What a middleware costs in throughput on a real socket: 50 requests in flight on loopback, over
-//! HTTP/1 and HTTP/2, all contenders in one run.
+//! What a middleware costs in throughput on a real socket: one request in flight and 64 on loopback,
+//! over HTTP/1 and HTTP/2, all contenders in one run.
 //!
 //! `cargo bench --bench loopback` prints tables: the median over the rounds of the throughput, and
 //! of its share of that of plain reqwest and of the empty middleware in the same round. The server
@@ -21,8 +21,9 @@ use reqwest_retry::{RetryTransientMiddleware, policies::ExponentialBackoff};
 use reqwest_safe_retry::{SafeRetry, SendWitness};
 use tokio::{net::TcpListener, runtime, time::Instant};
 
-const IN_FLIGHT: usize = 50;
-const EACH: usize = 60;
+const IN_FLIGHT: [usize; 2] = [1, 64];
+/// Of a contender in a round.
+const REQUESTS: usize = 3072;
 const ROUNDS: usize = 25;
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -97,15 +98,15 @@ impl Client {
         assert_eq!(answer.bytes().await.unwrap(), "ok");
     }
 
-    async fn run(&self, url: &Url) -> Run {
+    async fn run(&self, url: &Url, in_flight: usize) -> Run {
         let (began, before) = (Instant::now(), computed());
-        join_all((0..IN_FLIGHT).map(|_| async {
-            for _ in 0..EACH {
+        join_all((0..in_flight).map(|_| async {
+            for _ in 0..REQUESTS / in_flight {
                 self.get(url).await;
             }
         }))
         .await;
-        let requests = (IN_FLIGHT * EACH) as f64;
+        let requests = REQUESTS as f64;
         Run { throughput: requests / began.elapsed().as_secs_f64(), speed: requests / (computed() - before) }
     }
 }
@@ -168,9 +169,35 @@ fn alone(contender: &str, protocol: Protocol) {
     in_a_runtime(async {
         let client = Client::new(contender, protocol);
         for _ in 0..4 * ROUNDS {
-            client.run(&url).await;
+            client.run(&url, IN_FLIGHT[1]).await;
         }
     });
+}
+
+/// All contenders in each round, and each of them first in some.
+async fn compare(url: &Url, protocol: Protocol, in_flight: usize) -> Vec<[Run; CONTENDERS.len()]> {
+    let clients = CONTENDERS.map(|contender| Client::new(contender, protocol));
+    for client in &clients {
+        client.run(url, in_flight).await;
+    }
+    let mut rounds = vec![[Run::default(); CONTENDERS.len()]; ROUNDS];
+    for (number, round) in rounds.iter_mut().enumerate() {
+        for turn in 0..CONTENDERS.len() {
+            let place = (number + turn) % CONTENDERS.len();
+            round[place] = clients[place].run(url, in_flight).await;
+        }
+    }
+    rounds
+}
+
+fn print(rounds: &[[Run; CONTENDERS.len()]]) {
+    let (throughput, speed): (Value, Value) = (|run| run.throughput, |run| run.speed);
+    for (place, contender) in CONTENDERS.iter().enumerate() {
+        let of = |value: Value| median(rounds.iter().map(|round| value(&round[place])).collect());
+        let share = |value: Value, of: usize| median(rounds.iter().map(|round| value(&round[place]) / value(&round[of])).collect());
+        print!("  {contender:18} {:6.0}  {:.2}  {:.2}", of(throughput), share(throughput, PLAIN), share(throughput, EMPTY));
+        println!("  {:6.1}  {:.2}  {:.2}", 1e6 / of(speed), share(speed, PLAIN), share(speed, EMPTY));
+    }
 }
 
 fn main() {
@@ -182,27 +209,9 @@ fn main() {
     }
     for (protocol, name) in [(Protocol::Http1, "HTTP/1"), (Protocol::Http2, "HTTP/2")] {
         let url: Url = format!("http://{}/", serve(protocol)).parse().unwrap();
-        let rounds = in_a_runtime(async {
-            let clients = CONTENDERS.map(|contender| Client::new(contender, protocol));
-            for client in &clients {
-                client.run(&url).await;
-            }
-            let mut rounds = vec![[Run::default(); CONTENDERS.len()]; ROUNDS];
-            for (number, round) in rounds.iter_mut().enumerate() {
-                for turn in 0..CONTENDERS.len() {
-                    let place = (number + turn) % CONTENDERS.len();
-                    round[place] = clients[place].run(&url).await;
-                }
-            }
-            rounds
-        });
-        println!("{name}, {IN_FLIGHT} in flight: requests a second, of plain, of empty; µs computed for each, of plain, of empty");
-        let (throughput, speed): (Value, Value) = (|run| run.throughput, |run| run.speed);
-        for (place, contender) in CONTENDERS.iter().enumerate() {
-            let of = |value: Value| median(rounds.iter().map(|round| value(&round[place])).collect());
-            let share = |value: Value, of: usize| median(rounds.iter().map(|round| value(&round[place]) / value(&round[of])).collect());
-            print!("  {contender:18} {:6.0}  {:.2}  {:.2}", of(throughput), share(throughput, PLAIN), share(throughput, EMPTY));
-            println!("  {:6.1}  {:.2}  {:.2}", 1e6 / of(speed), share(speed, PLAIN), share(speed, EMPTY));
+        for in_flight in IN_FLIGHT {
+            println!("{name}, {in_flight} in flight: requests a second, of plain, of empty; µs computed for each, of plain, of empty");
+            print(&in_a_runtime(compare(&url, protocol, in_flight)));
         }
     }
 }

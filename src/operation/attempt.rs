@@ -6,7 +6,7 @@
 
 use std::{mem, pin::pin, task::Poll, time::Duration};
 
-use futures_util::future::poll_fn;
+use futures_util::future::{OptionFuture, poll_fn};
 use http::{Extensions, HeaderMap, StatusCode, header::RETRY_AFTER};
 use reqwest::{Response, Url};
 use reqwest_middleware::{Error, Next};
@@ -102,7 +102,8 @@ pub(crate) fn send<'a>(
 /// left yet does not: where a middleware further in or a connection that opens wakes up too late,
 /// nothing is sent any more.
 pub(crate) async fn in_time<T>(mut sent: BoxFuture<'_, T>, until: Instant, nothing_left: impl Fn() -> bool) -> Option<T> {
-    let mut limit = pin!(sleep_until(until));
+    // A timer is for what has to wait: many answers are there at once.
+    let mut limit = pin!(OptionFuture::from(None));
     let mut is_first_turn = true;
     poll_fn(|cx| {
         let mut is_up = Poll::Pending;
@@ -111,7 +112,7 @@ pub(crate) async fn in_time<T>(mut sent: BoxFuture<'_, T>, until: Instant, nothi
                 return Poll::Ready(None);
             }
         } else {
-            is_up = limit.as_mut().poll(cx);
+            is_up = limit.as_mut().poll(cx).map(drop);
             if is_up.is_ready() && nothing_left() {
                 return Poll::Ready(None);
             }
@@ -120,7 +121,8 @@ pub(crate) async fn in_time<T>(mut sent: BoxFuture<'_, T>, until: Instant, nothi
             return Poll::Ready(Some(result));
         }
         if mem::take(&mut is_first_turn) {
-            is_up = limit.as_mut().poll(cx);
+            limit.set(Some(sleep_until(until)).into());
+            is_up = limit.as_mut().poll(cx).map(drop);
         }
         is_up.map(|()| None)
     })

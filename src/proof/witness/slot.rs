@@ -251,7 +251,9 @@ impl Marked {
             if left == 1 {
                 self.slot.state().forget();
                 Spare::work(|spare| Spare::keep(&mut spare.bare, self));
-                leave::<C>(operation, Extensions::new());
+                if !operation.is_empty() {
+                    leave::<C>(operation, Extensions::new());
+                }
                 return;
             }
             let same = self.extensions.get_mut::<C>().filter(|call| operation.len() == 1 && operation.get::<C>() == Some(&**call));
